@@ -38,13 +38,11 @@ class MalformedReview(WebhooksError):
 
     Attributes:
         code: the HTTP-like code of the answer: 400 for a malformed body, 413 and 422 for one beyond the limits.
-        uid: the review's uid, where it could be told; then the sender gets a denial and not an HTTP error.
     """
 
-    def __init__(self, message: str, *, code: int = 400, uid: str | None = None) -> None:
+    def __init__(self, message: str, *, code: int = 400) -> None:
         super().__init__(message)
         self.code = code
-        self.uid = uid
 
 
 class PatchError(WebhooksError):

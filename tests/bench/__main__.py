@@ -1,0 +1,51 @@
+"""The command: measure, print the tables, keep the figures."""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.bench import report
+from tests.bench.candidates import EXTRAS, ONE_FIELD, OURS, PEERS
+from tests.bench.measure import AT, Plan, measure
+from tests.bench.servers import BenchError, make_certificate
+
+
+def main() -> int:
+    """Run the benchmark; a missed target is printed, only an error fails."""
+    arguments = _arguments()
+    plan = Plan(
+        arguments.rounds, arguments.seconds, arguments.warmup, (1, AT, 32), starts=5, only=arguments.only
+    )
+    if arguments.quick:
+        plan = Plan(rounds=1, seconds=1, warmup=1, connections=(AT,), starts=1, only=arguments.only)
+    print(f"{os.cpu_count()} processors, load average {os.getloadavg()[0]:.1f} before", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        try:
+            results = measure(plan, make_certificate(scratch), scratch)
+        except BenchError as failed:
+            print(f"FAILED: {failed}", file=sys.stderr)
+            return 1
+    print(report.text(results, plan.connections))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(report.raw(results), indent=1))
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    names = [candidate.name for candidate in [*PEERS, OURS, *EXTRAS, ONE_FIELD]]
+    parser = argparse.ArgumentParser("python -m tests.bench", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=3, help="of each single measurement")
+    parser.add_argument("--warmup", type=int, default=2, help="seconds, of each server with each body")
+    parser.add_argument("--quick", action="store_true", help="1 round of 1 second, 8 connections only")
+    parser.add_argument("--only", nargs="+", choices=names, default=(), metavar="NAME", help=", ".join(names))
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keep the raw figures")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

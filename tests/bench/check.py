@@ -1,0 +1,38 @@
+"""Is what will be timed right? Every server must give the right answers before it is measured."""
+
+import base64
+import json
+from typing import Any
+
+import jsonpatch
+
+from tests.bench import bodies
+from tests.bench.servers import BenchError, Server
+
+LABEL = "admission.example.com/checked"
+
+
+def check(server: Server) -> None:
+    """Ask for both bodies, and for one that must be denied."""
+    for path in (bodies.SMALL, bodies.LARGE):
+        body = path.read_bytes()
+        _check_allowed(server, json.loads(body)["request"], server.post(body)["response"])
+    if server.candidate.denies:
+        response = server.post(bodies.denied())["response"]
+        if response["allowed"]:
+            raise BenchError(f"{server.candidate.name} allowed a foreign image: {response}")
+
+
+def _check_allowed(server: Server, request: dict[str, Any], response: dict[str, Any]) -> None:
+    expects = server.candidate.expects
+    if expects == "answer":
+        return
+    expected = request["object"]
+    patched = expected
+    if expects == "patch":
+        expected = json.loads(json.dumps(expected))
+        expected["metadata"]["labels"][LABEL] = "true"
+        patched = jsonpatch.apply_patch(patched, base64.b64decode(response.get("patch") or "W10="))
+    right = response["allowed"] is True and response["uid"] == request["uid"] and patched == expected
+    if not right or ("patch" in response) != (expects == "patch"):
+        raise BenchError(f"{server.candidate.name} answered {response}")

@@ -1,0 +1,222 @@
+"""A control plane as far as webhooks see it: etcd, an API server, and our server that it asks."""
+
+import base64
+import json
+import os
+import sys
+from pathlib import Path
+
+from . import objects
+from .certificates import Authority, Pair, write_key
+from .kubectl import Json, Kubectl
+from .processes import Process, Processes, free_ports, wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+POLICIES = Path(__file__).with_name("policies.py")
+START_SECONDS = 60
+
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "None", "users": ["system:apiserver"]}, {"level": "Metadata"}],
+}
+
+
+class Cluster:
+    """Starts in its constructor; `processes` ends what it started. Every user is a `Kubectl`."""
+
+    def __init__(self, assets: Path, folder: Path, processes: Processes) -> None:
+        self._assets = assets
+        self._folder = folder
+        self._processes = processes
+        self.port, self.ops_port, self._api_port, self._etcd_port, self._etcd_peer_port = free_ports(5)
+        self._users = Authority("cluster-ca", folder)
+        self._callers = Authority("callers-ca", folder)
+        self.caller = self._callers.user("kube-apiserver-as-caller")
+        self.stranger = Authority("strangers-ca", folder).user("stranger")
+        self._audit_log = folder / "audit.log"
+
+        etcd = self._start_etcd()
+        self.server = self._start_server()
+        url = f"https://127.0.0.1:{self.port}"
+        self.server.wait_until(lambda: f"ready {url}" in self.server.text(), seconds=START_SECONDS)
+        self.authority = folder / "certs" / "ca.pem"
+        api_server = self._start_api_server(url)
+        self.admin = self.user("admin", "system:masters")
+        self.alice = self.user("alice")
+        self.bob = self.user("bob")
+        self.carol = self.user("carol", "admins")
+        etcd.wait_until(lambda: "ready to serve client requests" in etcd.text(), seconds=START_SECONDS)
+        api_server.wait_until(lambda: self.admin.run("get", "--raw=/readyz").code == 0, seconds=START_SECONDS)
+        self._fill(url)
+
+    def user(self, name: str, *groups: str) -> Kubectl:
+        """A user known by a client certificate."""
+        pair = self._users.user(name, groups)
+        return self._kubectl(name, _certificate(pair))
+
+    def bearer(self, name: str, token: str) -> Kubectl:
+        """Somebody who shows a token; `name` only tells this one's files from others'."""
+        return self._kubectl(name, {"token": token})
+
+    def audited(self, verb: str, resource: str, name: str | None, *, code: int | None = None) -> Json:
+        """The first such event in the audit log, as soon as it is there."""
+
+        def wanted(event: Json) -> bool:
+            about = event.get("objectRef", {})
+            return (
+                (event["verb"], about.get("resource"), about.get("name")) == (verb, resource, name)
+                and not about.get("subresource")
+                and code in (None, event["responseStatus"]["code"])
+            )
+
+        def probe() -> Json | None:
+            lines = self._audit_log.read_text().splitlines(keepends=True)
+            events = (json.loads(line) for line in lines if line.endswith("\n"))
+            return next(filter(wanted, events), None)
+
+        return wait_for(f"the audit log tells of {verb} {resource} {name or ''}", probe)
+
+    def _start_etcd(self) -> Process:
+        client, peer = (f"http://127.0.0.1:{port}" for port in (self._etcd_port, self._etcd_peer_port))
+        return self._processes.start(
+            "etcd",
+            self._assets / "etcd",
+            f"--data-dir={self._folder / 'etcd'}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            env=_bare_environment(self._folder),
+        )
+
+    def _start_server(self) -> Process:
+        """Our own; its certificate is one that it issues to itself."""
+        return self._processes.start(
+            "webhooks",
+            *(sys.executable, "-m", "webhooks", "serve"),
+            *("--policies", POLICIES),
+            *("--host", "127.0.0.1", "--port", self.port, "--ops-port", self.ops_port),
+            *("--certs-dir", self._folder / "certs"),
+            *("--client-ca", self._callers.certificate),
+            *("--workers", 2),
+            cwd=ROOT,
+            env={key: value for key, value in os.environ.items() if not key.startswith("WEBHOOKS_")},
+        )
+
+    def _start_api_server(self, url: str) -> Process:
+        serving = self._users.server("kube-apiserver")
+        service_accounts = write_key(self._folder / "service-accounts.pem")
+        return self._processes.start(
+            "kube-apiserver",
+            self._assets / "kube-apiserver",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={self._api_port}",
+            f"--tls-cert-file={serving.certificate}",
+            f"--tls-private-key-file={serving.key}",
+            f"--client-ca-file={self._users.certificate}",
+            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--endpoint-reconciler-type=none",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-signing-key-file={service_accounts}",
+            f"--service-account-key-file={service_accounts}",
+            # Nothing here runs controllers: no service account would ever be there for a pod.
+            "--disable-admission-plugins=ServiceAccount",
+            "--enable-admission-plugins=ImagePolicyWebhook",
+            f"--admission-control-config-file={self._admission(url)}",
+            "--authorization-mode=Webhook,RBAC",
+            f"--authorization-webhook-config-file={self._callback('authorization', f'{url}/authorize')}",
+            "--authorization-webhook-version=v1",
+            "--authorization-webhook-cache-authorized-ttl=1ms",
+            "--authorization-webhook-cache-unauthorized-ttl=1ms",
+            f"--authentication-token-webhook-config-file={self._callback('tokens', f'{url}/authenticate')}",
+            "--authentication-token-webhook-version=v1",
+            "--authentication-token-webhook-cache-ttl=1s",
+            f"--audit-policy-file={_write(self._folder / 'audit.json', AUDIT_POLICY)}",
+            f"--audit-log-path={self._audit_log}",
+            "--audit-log-mode=blocking",
+            "--feature-gates=EphemeralContainers=true",
+            env=_bare_environment(self._folder),
+        )
+
+    def _callback(self, name: str, url: str) -> Path:
+        """How the API server reaches our server for one of its questions."""
+        return self._kubeconfig(f"callback-{name}", url, self.authority, _certificate(self.caller))
+
+    def _admission(self, url: str) -> Path:
+        """The client certificate for admission webhooks, found by their host; and the image policy."""
+        users = [{"name": url.removeprefix("https://"), "user": _certificate(self.caller)}]
+        callers = {"apiVersion": "v1", "kind": "Config", "users": users}
+        credentials = {
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "WebhookAdmissionConfiguration",
+            "kubeConfigFile": str(_write(self._folder / "admission-callers.json", callers)),
+        }
+        images = {
+            "kubeConfigFile": str(self._callback("images", f"{url}/images")),
+            "allowTTL": 1,
+            "denyTTL": 1,
+            "retryBackoff": 100,
+            "defaultAllow": False,
+        }
+        plugins = [
+            {"name": "MutatingAdmissionWebhook", "configuration": credentials},
+            {"name": "ValidatingAdmissionWebhook", "configuration": credentials},
+            {"name": "ImagePolicyWebhook", "configuration": {"imagePolicy": images}},
+        ]
+        configuration = {
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "AdmissionConfiguration",
+            "plugins": plugins,
+        }
+        return _write(self._folder / "admission.json", configuration)
+
+    def _kubectl(self, name: str, credentials: Json) -> Kubectl:
+        url = f"https://127.0.0.1:{self._api_port}"
+        kubeconfig = self._kubeconfig(f"kubectl-{name}", url, self._users.certificate, credentials)
+        return Kubectl(self._assets / "kubectl", kubeconfig)
+
+    def _kubeconfig(self, name: str, url: str, authority: Path, credentials: Json) -> Path:
+        configuration = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "it", "cluster": {"server": url, "certificate-authority": str(authority)}}],
+            "users": [{"name": "me", "user": credentials}],
+            "contexts": [{"name": "me", "context": {"cluster": "it", "user": "me", "namespace": "shop"}}],
+            "current-context": "me",
+        }
+        return _write(self._folder / f"{name}.json", configuration)
+
+    def _fill(self, url: str) -> None:
+        """Create what the tests build upon, and wait until the API server acts on it."""
+        authority = base64.b64encode(self.authority.read_bytes()).decode()
+        content = [
+            objects.WIDGETS,
+            *objects.namespaces(),
+            *objects.rights(),
+            *objects.registrations(url, authority),
+        ]
+        self.admin.create(objects.everything(content))
+        question = objects.config_map("are-you-registered")
+        ask = ("create", "--dry-run=server", "-f", "-")
+        expected = "both are registered"
+        wait_for(expected, lambda: expected in self.admin.run(*ask, given=question).err)
+        wait_for("alice has her rights", lambda: self.alice.run("auth", "can-i", "create", "pods").code == 0)
+        wait_for("widgets are served", lambda: self.admin.run("get", "widgets").code == 0)
+
+
+def _write(path: Path, content: Json) -> Path:
+    path.write_text(json.dumps(content, indent=2))
+    return path
+
+
+def _certificate(pair: Pair) -> Json:
+    return {"client-certificate": str(pair.certificate), "client-key": str(pair.key)}
+
+
+def _bare_environment(home: Path) -> dict[str, str]:
+    return {"HOME": str(home), "PATH": os.defpath}

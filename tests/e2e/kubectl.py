@@ -1,0 +1,66 @@
+"""kubectl, run as one user of the cluster."""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+COMMAND_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Output:
+    """How a kubectl command ended and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Json:
+        return json.loads(self.out)
+
+
+class Kubectl:
+    """The commands of one user. `given` is an object for the standard input."""
+
+    def __init__(self, binary: Path, kubeconfig: Path) -> None:
+        home = kubeconfig.parent
+        self._command = [str(binary), f"--kubeconfig={kubeconfig}", f"--cache-dir={home / 'cache'}"]
+        self._env = {"HOME": str(home), "PATH": os.defpath}
+
+    def run(self, *words: str, given: Json | None = None) -> Output:
+        done = subprocess.run(
+            [*self._command, *words],
+            input="" if given is None else json.dumps(given),
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            env=self._env,
+            check=False,
+        )
+        return Output(done.returncode, done.stdout, done.stderr)
+
+    def __call__(self, *words: str, given: Json | None = None) -> Output:
+        """Run a command that has to succeed."""
+        output = self.run(*words, given=given)
+        assert output.code == 0, f"kubectl {' '.join(words)}: {output.err}"
+        return output
+
+    def refused(self, *words: str, given: Json | None = None) -> str:
+        """Run a command that has to fail; what it said on its standard error."""
+        output = self.run(*words, given=given)
+        assert output.code != 0, f"kubectl {' '.join(words)} was not refused: {output.out}{output.err}"
+        return output.err
+
+    def create(self, given: Json, *words: str) -> Output:
+        return self("create", "--validate=false", "-f", "-", *words, given=given)
+
+    def create_refused(self, given: Json, *words: str) -> str:
+        return self.refused("create", "--validate=false", "-f", "-", *words, given=given)
+
+    def get(self, *words: str) -> Json:
+        return self("get", "-o", "json", *words).json()

@@ -1,0 +1,212 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhooks.pods import Container, containers, pod_spec, pod_spec_pointer
+from webhooks.references import ImageReference
+
+Object = dict[str, Any]
+
+PLACES = {
+    ("v1", "Pod"): "/spec",
+    ("v1", "ReplicationController"): "/spec/template/spec",
+    ("v1", "PodTemplate"): "/template/spec",
+    ("apps/v1", "Deployment"): "/spec/template/spec",
+    ("extensions/v1beta1", "Deployment"): "/spec/template/spec",
+    ("apps/v1", "ReplicaSet"): "/spec/template/spec",
+    ("apps/v1", "StatefulSet"): "/spec/template/spec",
+    ("apps/v1", "DaemonSet"): "/spec/template/spec",
+    ("batch/v1", "Job"): "/spec/template/spec",
+    ("batch/v1", "CronJob"): "/spec/jobTemplate/spec/template/spec",
+    ("argoproj.io/v1alpha1", "Rollout"): "/spec/template/spec",
+    ("example.org/v1", "Job"): "/spec/jobTemplate/spec/template/spec",
+    ("example.org/v1", "Pod"): "/template/spec",
+    ("example.org/v1", "Thing"): "/spec",
+    (None, None): "/spec/template/spec",
+}
+
+
+def nested(pointer: str, inner: Any) -> Any:
+    for key in reversed(pointer.split("/")[1:]):
+        inner = {key: inner}
+    return inner
+
+
+def bearing(api_version: Any, kind: Any, pointer: str, spec: Any) -> Object:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {}, **nested(pointer, spec)}
+
+
+def pod(**spec: Any) -> Object:
+    return bearing("v1", "Pod", "/spec", spec)
+
+
+@pytest.mark.parametrize(("group_kind", "pointer"), PLACES.items())
+def test_every_kind_has_its_place(group_kind: tuple[Any, Any], pointer: str) -> None:
+    spec = {
+        "ephemeralContainers": [{"name": "debug", "image": "busybox"}],
+        "initContainers": [{"name": "init", "image": "gcr.io/init"}],
+        "containers": [{"name": "app", "image": "nginx"}, {"name": "side", "image": "proxy:1"}],
+    }
+    obj = bearing(*group_kind, pointer, spec)
+    assert pod_spec(obj) == (spec, pointer)
+    assert pod_spec(obj)[0] is spec
+    assert pod_spec_pointer(obj) == pointer
+    found = containers(obj)
+    assert found == [
+        Container("app", "nginx", "containers", f"{pointer}/containers/0", spec["containers"][0]),
+        Container("side", "proxy:1", "containers", f"{pointer}/containers/1", spec["containers"][1]),
+        Container(
+            "init", "gcr.io/init", "initContainers", f"{pointer}/initContainers/0", spec["initContainers"][0]
+        ),
+        Container(
+            "debug",
+            "busybox",
+            "ephemeralContainers",
+            f"{pointer}/ephemeralContainers/0",
+            spec["ephemeralContainers"][0],
+        ),
+    ]
+    assert found[0].spec is spec["containers"][0]
+
+
+def test_the_object_of_the_old_ephemeral_containers_subresource() -> None:
+    obj = {
+        "apiVersion": "v1",
+        "kind": "EphemeralContainers",
+        "ephemeralContainers": [{"name": "d", "image": "b"}],
+    }
+    [found] = containers(obj)
+    assert (found.kind, found.pointer) == ("ephemeralContainers", "/ephemeralContainers/0")
+    assert pod_spec(obj) == (obj, "")
+
+
+@pytest.mark.parametrize(
+    ("obj", "pointer"),
+    [
+        ({}, ""),
+        ({"kind": "ConfigMap", "apiVersion": "v1", "data": {"spec": "x"}}, ""),
+        ({"kind": "Service", "apiVersion": "v1", "spec": {"ports": []}}, ""),
+        ({"kind": "Scale", "apiVersion": "autoscaling/v1", "spec": {"replicas": 1}}, ""),
+        ({"kind": "Thing", "apiVersion": "example.org/v1", "spec": {"containers": 3}}, ""),
+        ({"kind": "Thing", "apiVersion": "example.org/v1", "spec": None, "template": []}, ""),
+        ({"kind": ["Pod"], "spec": {"template": "x"}}, ""),
+        ({"kind": "Pod"}, "/spec"),
+        ({"kind": "Deployment", "spec": {"replicas": 1}}, "/spec/template/spec"),
+    ],
+)
+def test_objects_without_a_pod(obj: Object, pointer: str) -> None:
+    assert pod_spec(obj) == (None, pointer)
+    assert containers(obj) == []
+
+
+@pytest.mark.parametrize("lists", [{}, {"containers": None}, {"containers": [], "initContainers": None}])
+def test_absent_and_null_lists_are_empty(lists: Object) -> None:
+    assert containers(pod(**lists)) == []
+
+
+@pytest.mark.parametrize(
+    ("obj", "pointer"),
+    [
+        (pod(containers={"name": "a"}), "/spec/containers"),
+        (pod(containers="nginx"), "/spec/containers"),
+        (pod(containers=[], initContainers=0), "/spec/initContainers"),
+        (pod(containers=[], ephemeralContainers=False), "/spec/ephemeralContainers"),
+        (pod(containers=[{}, None]), "/spec/containers/1"),
+        (pod(containers=[["nginx"]]), "/spec/containers/0"),
+        (bearing("v1", "Pod", "/spec", None), "/spec"),
+        (bearing("v1", "Pod", "/spec", [{"containers": []}]), "/spec"),
+        (bearing("apps/v1", "Deployment", "/spec/template", None), "/spec/template"),
+        (bearing("apps/v1", "Deployment", "/spec/template/spec", "x"), "/spec/template/spec"),
+        (bearing("batch/v1", "CronJob", "/spec/jobTemplate", []), "/spec/jobTemplate"),
+        (
+            bearing("example.org/v1", "Thing", "/spec/template/spec", {"containers": [1]}),
+            "/spec/template/spec/containers/0",
+        ),
+        ({"kind": "EphemeralContainers", "ephemeralContainers": {}}, "/ephemeralContainers"),
+    ],
+)
+def test_where_a_container_could_hide_the_pointer_is_named(obj: Object, pointer: str) -> None:
+    with pytest.raises(ValueError, match="must be") as error:
+        containers(obj)
+    assert str(error.value).partition(": ")[0] == pointer
+
+
+@pytest.mark.parametrize("value", [None, 3, [], {"a": "b"}])
+def test_name_and_image_that_are_no_strings_read_as_empty(value: Any) -> None:
+    spec = {"name": value, "image": value}
+    [found] = containers(pod(containers=[spec]))
+    assert (found.name, found.image, found.spec) == ("", "", spec)
+    with pytest.raises(ValueError, match=r"^/spec/containers/0/image: "):
+        _ = found.reference
+
+
+def test_the_reference() -> None:
+    [found] = containers(pod(containers=[{"image": "nginx:1"}]))
+    assert found.reference == ImageReference("docker.io", "library/nginx", "1")
+
+
+class Copying(dict[str, Any]):
+    """A dict whose parts become the reader's own when they are read, as a mutating policy gets it."""
+
+    def __getitem__(self, key: str) -> Any:
+        value = super().__getitem__(key)
+        if type(value) is dict:
+            value = Copying(value)
+        elif type(value) is list:
+            value = [Copying(item) for item in value]
+        self[key] = value
+        return value
+
+    def get(self, key: str, default: Any = None) -> Any:
+        if key not in self:
+            return default
+        return self[key]
+
+
+@pytest.mark.parametrize(("group_kind", "pointer"), PLACES.items())
+def test_changing_a_container_changes_a_lazily_copied_object(
+    group_kind: tuple[Any, Any], pointer: str
+) -> None:
+    stored = bearing(*group_kind, pointer, {"containers": [{"image": "nginx"}]})
+    obj = Copying(stored)
+    [found] = containers(obj)
+    found.spec["image"] = "changed"
+    assert obj == bearing(*group_kind, pointer, {"containers": [{"image": "changed"}]})
+    assert stored == bearing(*group_kind, pointer, {"containers": [{"image": "nginx"}]})
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(["spec", "template", "jobTemplate", "containers", "initContainers", "image"]),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["spec", "template", "ephemeralContainers"]), json_values, max_size=3),
+    st.sampled_from(sorted({str(kind) for _, kind in PLACES} | {"EphemeralContainers", "Other"})),
+)
+def test_every_container_is_at_its_pointer_or_the_object_is_refused(obj: Object, kind: str) -> None:
+    obj = {**obj, "kind": kind}
+    found: list[Container] = []
+    try:
+        found = containers(obj)
+    except ValueError as error:
+        refused = str(error)
+    else:
+        refused = "/"
+    assert refused.startswith("/")
+    for container in found:
+        at: Any = obj
+        for key in container.pointer.split("/")[1:]:
+            at = at[int(key)] if isinstance(at, list) else at[key]
+        assert at is container.spec

@@ -1,0 +1,56 @@
+"""One server for every question a cluster API asks from outside, answered by plain Python functions."""
+
+from webhooks.app import create_app
+from webhooks.decisions import (
+    Allow,
+    Authenticated,
+    Decision,
+    Deny,
+    Identity,
+    Mutation,
+    NoOpinion,
+    Opinion,
+    Patch,
+    Replace,
+    Unauthenticated,
+)
+from webhooks.patching import pointer
+from webhooks.pods import Container
+from webhooks.policy import Policy, authenticating, authorizing, image_policy, mutating, validating
+from webhooks.references import ImageReference
+from webhooks.wire.admission import AdmissionReview
+from webhooks.wire.authentication import TokenReview
+from webhooks.wire.authorization import AccessReview
+from webhooks.wire.images import ImageReview
+from webhooks.wire.users import User
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AccessReview",
+    "AdmissionReview",
+    "Allow",
+    "Authenticated",
+    "Container",
+    "Decision",
+    "Deny",
+    "Identity",
+    "ImageReference",
+    "ImageReview",
+    "Mutation",
+    "NoOpinion",
+    "Opinion",
+    "Patch",
+    "Policy",
+    "Replace",
+    "TokenReview",
+    "Unauthenticated",
+    "User",
+    "authenticating",
+    "authorizing",
+    "create_app",
+    "image_policy",
+    "mutating",
+    "pointer",
+    "validating",
+]

@@ -1,0 +1,5 @@
+"""``python -m webhooks``."""
+
+from webhooks.cli import main
+
+main()

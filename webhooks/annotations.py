@@ -1,0 +1,65 @@
+"""Warnings and audit annotations: collected from all policies, checked and cut as the API server would, but aloud."""
+
+import re
+from typing import TypeVar
+
+import msgspec
+
+from webhooks.decisions import Outcome
+
+MAX_WARNING = 256  # characters, of each warning once all of them pass MAX_WARNINGS
+MAX_WARNINGS = 4096
+MAX_ANNOTATION = 4096  # characters of a value; audit records are not the place for more
+
+_KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+
+T = TypeVar("T", bound=Outcome)
+
+
+class Notes:
+    """The warnings and annotations of one review."""
+
+    __slots__ = ("_audit", "_warnings")
+
+    def __init__(self) -> None:
+        self._warnings: dict[str, None] = {}
+        self._audit: dict[str, str] = {}
+
+    def add(self, policy: str, outcome: Outcome) -> None:
+        """Note what an outcome carries."""
+        for warning in outcome.warnings:
+            clean = _CONTROL.sub(" ", warning).strip()
+            if clean:
+                self._warnings[clean] = None
+        for key, value in outcome.audit.items():
+            self._annotate(policy, key, value)
+
+    def add_failure(self, policy: str) -> None:
+        """Note that a policy failed and was passed over."""
+        self._warnings[f"policy {policy!r} failed and was passed over"] = None
+        self._annotate(policy, f"{policy}.failed", "passed over")
+
+    def on(self, outcome: T) -> T:
+        """The outcome with all that was noted, and nothing else."""
+        if not self._warnings and not self._audit:
+            if not outcome.warnings and not outcome.audit:
+                return outcome
+        return msgspec.structs.replace(outcome, warnings=_cut(list(self._warnings)), audit=self._audit)
+
+    def _annotate(self, policy: str, key: str, value: str) -> None:
+        """Two policies that use one key are told apart; a key that no audit record takes is mended."""
+        key = key if _KEY.fullmatch(key) else _mended(key)
+        if self._audit.get(key, value) != value:
+            key = _mended(f"{policy}.{key}")
+        self._audit[key] = value[:MAX_ANNOTATION]
+
+
+def _mended(key: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "-", key)[:63].strip("._-") or "annotation"
+
+
+def _cut(warnings: list[str]) -> list[str]:
+    if sum(map(len, warnings)) <= MAX_WARNINGS:
+        return warnings
+    return [warning[:MAX_WARNING] for warning in warnings][: MAX_WARNINGS // MAX_WARNING]

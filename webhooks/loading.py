@@ -1,0 +1,104 @@
+"""From files to policies: a file, a folder of files, or ``library:NAME`` for one of the ready policies."""
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+from webhooks.errors import ConfigurationError, LoadError
+from webhooks.policy import Policy
+from webhooks.registry import AnyPolicy, Registry
+
+_LIBRARY = "library:"
+
+
+def load(sources: Iterable[str]) -> Registry:
+    """Load policies.
+
+    Args:
+        sources: paths of files and folders, and names of ready policies.
+
+    Raises:
+        ConfigurationError: something does not load, or does not fit together; `LoadError` names the file and line.
+    """
+    return Registry(policy for source in sources for file in _files(source) for policy in load_file(file))
+
+
+def library() -> dict[str, Path]:
+    """The ready policies, by name: in an installed package beside us, in a checkout in its own folder."""
+    here = Path(__file__).parent
+    folder = here / "library" if (here / "library").is_dir() else here.parent / "policies"
+    return {file.stem: file for file in _folder(folder)}
+
+
+def load_file(path: Path) -> list[AnyPolicy]:
+    """The policies that a file defines at its top level, in the order in which they stand there.
+
+    Raises:
+        LoadError: the file cannot be read, raises, or holds no policy.
+    """
+    module = _execute(path)
+    found = [each for each in vars(module).values() if isinstance(each, Policy)]
+    own = {id(policy): policy for policy in found if Path(policy.origin.path) == path}
+    if not own:
+        raise LoadError("no policies in this file: decorate a function, as with @validating(...)", path=str(path))
+    return list(own.values())
+
+
+def _files(source: str) -> Iterator[Path]:
+    if source.startswith(_LIBRARY):
+        yield _ready(source)
+        return
+    path = Path(source).absolute()
+    if path.is_dir():
+        files = list(_folder(path))
+        if not files:
+            raise LoadError("no policy files (*.py) in this folder", path=source)
+        yield from files
+    elif path.is_file():
+        yield path
+    else:
+        raise LoadError("no such file or folder", path=source)
+
+
+def _ready(source: str) -> Path:
+    ready = library()
+    try:
+        return ready[source.removeprefix(_LIBRARY)]
+    except KeyError:
+        raise LoadError(f"no ready policy of that name; there are: {', '.join(sorted(ready))}", path=source) from None
+
+
+def _folder(folder: Path) -> list[Path]:
+    """A folder's policy files, in order of their names; tests and files that begin with an underscore are none."""
+    files = sorted(folder.glob("*.py"))
+    return [file for file in files if not file.name.startswith(("_", "test_", "conftest"))]
+
+
+def _execute(path: Path) -> ModuleType:
+    # A name of its own for each file: users have files called `labels`, and modules of that name.
+    name = f"webhooks_policies_{path.stem}_{abs(hash(path)):x}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise LoadError("not a Python file", path=str(path))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise _load_error(path, error) from error
+    return module
+
+
+def _load_error(path: Path, error: BaseException) -> LoadError:
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return LoadError(f"not Python: {error.msg}", path=str(path), line=error.lineno)
+    frames = traceback.extract_tb(error.__traceback__)
+    line = next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None)
+    what = str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
+    return LoadError(" ".join(what.split()), path=str(path), line=line)

@@ -1,0 +1,152 @@
+"""The pods inside objects: where a kind keeps its pod spec, and every container of it."""
+
+from typing import Any, NamedTuple
+
+from webhooks.references import ImageReference
+
+_Place = tuple[str, ...]
+
+_CONTAINER_KINDS = ("containers", "initContainers", "ephemeralContainers")
+_POD: _Place = ("spec",)
+_WORKLOAD: _Place = ("spec", "template", "spec")
+_CRON_JOB: _Place = ("spec", "jobTemplate", "spec", "template", "spec")
+_POD_TEMPLATE: _Place = ("template", "spec")
+_PLACES = (_POD, _WORKLOAD, _CRON_JOB, _POD_TEMPLATE)
+_PLACE_OF_KIND: dict[str, _Place] = {
+    "Pod": _POD,
+    "Deployment": _WORKLOAD,
+    "ReplicaSet": _WORKLOAD,
+    "StatefulSet": _WORKLOAD,
+    "DaemonSet": _WORKLOAD,
+    "Job": _WORKLOAD,
+    "ReplicationController": _WORKLOAD,
+    "CronJob": _CRON_JOB,
+    "PodTemplate": _POD_TEMPLATE,
+    # The object of pods/ephemeralcontainers on older API servers holds the list itself.
+    "EphemeralContainers": (),
+}
+_POINTERS = {place: "".join(f"/{key}" for key in place) for place in (*_PLACES, ())}
+
+
+class Container(NamedTuple):
+    """One container of a pod, of whichever of the three kinds.
+
+    Attributes:
+        name: its name; empty if absent or not a string.
+        image: its image as it is written; empty if absent or not a string.
+        kind: the list it is in: ``containers``, ``initContainers`` or ``ephemeralContainers``.
+        pointer: where it is in the object, a JSON pointer such as ``/spec/template/spec/containers/0``.
+        spec: the container itself, as it lies in the object.
+    """
+
+    name: str
+    image: str
+    kind: str
+    pointer: str
+    spec: dict[str, Any]
+
+    @property
+    def reference(self) -> ImageReference:
+        """The image, read.
+
+        Raises:
+            ValueError: for an image that is absent or malformed; the message says where and why.
+        """
+        try:
+            return ImageReference.parse(self.image)
+        except ValueError as error:
+            raise ValueError(f"{self.pointer}/image: {error}") from None
+
+
+def containers(obj: dict[str, Any]) -> list[Container]:
+    """Every container an object would run: the ordinary ones, then init, then ephemeral containers.
+
+    Args:
+        obj: an object of any kind, see `pod_spec`. One without a pod has no containers.
+
+    Raises:
+        ValueError: where a container could hide in a malformed object; the message begins with a JSON
+            pointer. A policy that lets the error pass denies the object.
+    """
+    spec, base = pod_spec(obj)
+    found: list[Container] = []
+    if spec is None:
+        return found
+    for kind in _CONTAINER_KINDS:
+        listed = spec.get(kind)
+        if listed is None:
+            continue
+        if not isinstance(listed, list):
+            raise ValueError(f"{base}/{kind}: must be a list")
+        for index, container in enumerate(listed):
+            pointer = f"{base}/{kind}/{index}"
+            if not isinstance(container, dict):
+                raise ValueError(f"{pointer}: must be an object")
+            name, image = container.get("name"), container.get("image")
+            found.append(
+                Container(
+                    name if isinstance(name, str) else "",
+                    image if isinstance(image, str) else "",
+                    kind,
+                    pointer,
+                    container,
+                )
+            )
+    return found
+
+
+def pod_spec(obj: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+    """The pod spec inside an object, and its JSON pointer.
+
+    The kinds of the built-in API groups keep it where the Kubernetes API reference says. Any other kind (a
+    rollout, a custom job) is searched in those same places: the first that holds a list of ``containers``
+    counts.
+
+    Args:
+        obj: an object of any kind.
+
+    Returns:
+        The spec as it lies in the object and its pointer, such as ``/spec/template/spec``. The spec is None
+        where there is none, and then the pointer is where this kind keeps it, or empty for a kind without
+        pods. An ``EphemeralContainers`` object is its own spec, at the empty pointer.
+
+    Raises:
+        ValueError: where a built-in kind has something other than an object on the way to its pod spec, null
+            included; the message begins with the JSON pointer of it.
+    """
+    kind = obj.get("kind")
+    place = _PLACE_OF_KIND.get(kind) if isinstance(kind, str) else None
+    if place is None or _is_foreign(obj.get("apiVersion")):
+        return _searched(obj)
+    found: dict[str, Any] = obj
+    for depth, key in enumerate(place):
+        if key not in found:
+            return None, _POINTERS[place]
+        found = found[key]
+        if not isinstance(found, dict):
+            raise ValueError(f"/{'/'.join(place[: depth + 1])}: must be an object")
+    return found, _POINTERS[place]
+
+
+def pod_spec_pointer(obj: dict[str, Any]) -> str:
+    """The JSON pointer of an object's pod spec, for building patches and messages; see `pod_spec`.
+
+    Raises:
+        ValueError: as `pod_spec` does.
+    """
+    return pod_spec(obj)[1]
+
+
+def _is_foreign(api_version: object) -> bool:
+    """Whether a kind is of somebody else's group: those have a dot in their name, unlike those with pods."""
+    return isinstance(api_version, str) and "." in api_version
+
+
+def _searched(obj: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+    for place in _PLACES:
+        found: Any = obj
+        for key in place:
+            found = found.get(key) if isinstance(found, dict) else None
+        if isinstance(found, dict) and isinstance(found.get("containers"), list):
+            return found, _POINTERS[place]
+    return None, ""

@@ -1,0 +1,409 @@
+"""The decorators that make policies of plain functions. A policy is a value: nothing is registered, and it can be called."""
+
+import functools
+import inspect
+import sys
+import typing
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import CodeType
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from webhooks import matching
+from webhooks.decisions import (
+    Allow,
+    Authenticated,
+    Decision,
+    Deny,
+    Identity,
+    Mutation,
+    NoOpinion,
+    Opinion,
+    Outcome,
+    Patch,
+    Replace,
+    Unauthenticated,
+)
+from webhooks.errors import ConfigurationError
+from webhooks.matching import EVERYTHING, AccessMatch, AdmissionMatch, AnyMatch, Globs, ImageMatch, Selector
+from webhooks.wire.admission import AdmissionReview
+from webhooks.wire.authentication import TokenReview
+from webhooks.wire.authorization import AccessReview
+from webhooks.wire.images import ImageReview
+
+Kind: TypeAlias = Literal["mutating", "validating", "authorizing", "authenticating", "image_policy"]
+OnError: TypeAlias = Literal["deny", "allow"]
+
+OUTCOMES: Mapping[Kind, tuple[type[Outcome], ...]] = {
+    "mutating": (Allow, Deny, Replace, Patch),
+    "validating": (Allow, Deny),
+    "authorizing": (Allow, Deny, NoOpinion),
+    "authenticating": (Authenticated, Unauthenticated, NoOpinion),
+    "image_policy": (Allow, Deny),
+}
+
+R = TypeVar("R")
+O = TypeVar("O")  # noqa: E741
+
+Match: TypeAlias = AdmissionMatch | AccessMatch | ImageMatch | AnyMatch
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a policy was written: a file, and a line in it."""
+
+    path: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Policy(Generic[R, O]):
+    """A policy: a function, the reviews it wants, and what its parameters are set to.
+
+    Calling it calls the function, with parameters of the call before those that are set.
+
+    Attributes:
+        name: unique among the policies of a server; it stands in paths, metrics and logs.
+        kind: the decorator that made it.
+        function: the author's function.
+        match: which reviews it wants.
+        timeout: seconds it may take; None for as long as the caller waits.
+        on_error: what a failure of the policy counts as; None for the protocol's own rule, which never approves.
+        parameters: those that are set, checked.
+        origin: where it was written.
+    """
+
+    name: str
+    kind: Kind
+    function: Callable[..., O | Awaitable[O]]
+    match: Match
+    timeout: float | None
+    on_error: OnError | None
+    origin: Origin
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    call: Callable[[R], O | Awaitable[O]] = field(init=False, repr=False)
+    is_async: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        call = functools.partial(self.function, **self.parameters) if self.parameters else self.function
+        object.__setattr__(self, "call", call)
+        object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
+
+    def __call__(self, review: R, **parameters: Any) -> Any:
+        """Call the author's function."""
+        return self.function(review, **{**self.parameters, **parameters})
+
+    def bind(self, **parameters: Any) -> "Policy[R, O]":
+        """The same policy with some of its parameters set.
+
+        Raises:
+            ConfigurationError: there is no such parameter, or the value has the wrong type.
+        """
+        checked = {name: self._check(name, value) for name, value in parameters.items()}
+        return replace(self, parameters={**self.parameters, **checked}, origin=_caller_origin())
+
+    def named(self, name: str) -> "Policy[R, O]":
+        """The same policy under another name, so that one server can run it twice."""
+        return replace(self, name=_checked_name(name), origin=_caller_origin())
+
+    def check_parameters(self) -> None:
+        """Check that every parameter is set or has a default of the right type.
+
+        Raises:
+            ConfigurationError: one is not set, or has not the right type.
+        """
+        for name, parameter in _keywords(self.function).items():
+            if name not in self.parameters:
+                if parameter.default is parameter.empty:
+                    raise ConfigurationError(f"policy {self.name!r} needs its parameter {name!r} to be set")
+                self._check(name, parameter.default)
+
+    def _check(self, name: str, value: Any) -> Any:
+        known = _keywords(self.function)
+        if name not in known:
+            names = ", ".join(known) or "none"
+            raise ConfigurationError(f"policy {self.name!r} has no parameter {name!r}; it has: {names}")
+        wanted = typing.get_type_hints(self.function).get(name, Any)
+        if type(value) is tuple:  # a list is what configuration gives, a tuple what a careful default is
+            value = list(value)
+        try:
+            return msgspec.convert(value, wanted)
+        except msgspec.ValidationError as error:
+            raise ConfigurationError(f"policy {self.name!r}, parameter {name!r}: {error}") from None
+
+
+def _keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    parameters = inspect.signature(function).parameters
+    return {name: each for name, each in parameters.items() if each.kind is each.KEYWORD_ONLY}
+
+
+def _checked_name(name: str) -> str:
+    if not name or not all(character.isascii() and (character.isalnum() or character in "_.-") for character in name):
+        raise ConfigurationError(f"{name!r} is no name for a policy: letters, digits, '_', '.' and '-'")
+    return name
+
+
+def _caller_origin() -> Origin:
+    frame = sys._getframe(2)
+    return Origin(frame.f_code.co_filename, frame.f_lineno)
+
+
+def _origin(function: Callable[..., Any]) -> Origin:
+    code: CodeType = inspect.unwrap(function).__code__
+    return Origin(code.co_filename, code.co_firstlineno)
+
+
+def _check_signature(function: Callable[..., Any]) -> None:
+    parameters = list(inspect.signature(function).parameters.values())
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    first, rest = parameters[:1], parameters[1:]
+    if not (first and first[0].kind in positional and all(each.kind is each.KEYWORD_ONLY for each in rest)):
+        raise ConfigurationError(
+            f"policy {function.__name__!r} takes the review, and its parameters by keyword alone: "
+            f"def {function.__name__}(review, *, parameter=...)"
+        )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigurationError(f"policy {function.__name__!r} yields; a policy returns its outcome")
+
+
+def _policy(
+    function: Callable[..., Any],
+    kind: Kind,
+    match: Match,
+    name: str | None,
+    timeout: float | None,
+    on_error: OnError | None,
+) -> Policy[Any, Any]:
+    _check_signature(function)
+    name = _checked_name(name or function.__name__)
+    if timeout is not None and not 0 < timeout <= 30:
+        raise ConfigurationError(f"policy {name!r}: a timeout is more than 0 and at most 30 seconds, not {timeout!r}")
+    if on_error not in (None, "deny", "allow"):
+        raise ConfigurationError(f"policy {name!r}: on_error is 'deny' or 'allow', not {on_error!r}")
+    return Policy(name, kind, function, match, timeout, on_error, _origin(function))
+
+
+def _some(resources: Sequence[str]) -> Sequence[str]:
+    if not resources:
+        raise ConfigurationError('name at least one resource; "*/*" is all of them')
+    if callable(resources[0]):
+        raise ConfigurationError('this decorator takes resources: write @validating("pods"), or "*/*" for all')
+    return resources
+
+
+_CHANGES = ("CREATE", "UPDATE", "CONNECT")
+
+
+def _admission_match(
+    resources: Sequence[str],
+    operations: Sequence[str],
+    namespaces: Iterable[str] | None,
+    names: Iterable[str] | None,
+    labels: Mapping[str, Any] | None,
+    users: Iterable[str] | None,
+    groups: Iterable[str] | None,
+) -> AdmissionMatch:
+    return AdmissionMatch(
+        matching.rules(_some(resources)),
+        matching.operations(operations),
+        _globs(namespaces),
+        _globs(names),
+        Selector.parse(labels),
+        _globs(users),
+        _globs(groups),
+    )
+
+
+def _globs(texts: Iterable[str] | None) -> Globs:
+    return EVERYTHING if texts is None else Globs(texts)
+
+
+def validating(
+    *resources: str,
+    operations: Sequence[str] = _CHANGES,
+    namespaces: Iterable[str] | None = None,
+    names: Iterable[str] | None = None,
+    labels: Mapping[str, Any] | None = None,
+    users: Iterable[str] | None = None,
+    groups: Iterable[str] | None = None,
+    name: str | None = None,
+    timeout: float | None = None,
+    on_error: OnError | None = None,
+) -> Callable[[Callable[..., Decision | Awaitable[Decision]]], Policy[AdmissionReview, Decision]]:
+    """Make a policy that allows or denies requests to store, change, delete or connect to objects.
+
+    Args:
+        resources: as admission registrations write them: ``pods``, ``apps/deployments``, ``pods/exec``, ``*/scale``,
+            ``*/*``; see `webhooks.matching.Rule.parse`.
+        operations: some of CREATE, UPDATE, DELETE, CONNECT, or ``*``.
+        namespaces: globs; None for all, like each argument that follows.
+        names: globs for the object's name, or for the beginning of the name that the server will make.
+        labels: labels that the object has, or a selector of matchLabels and matchExpressions.
+        users: globs for the user's name.
+        groups: globs, one of which fits one of the user's groups.
+        name: the policy's name; the function's name unless given.
+        timeout: seconds it may take, at most 30.
+        on_error: ``deny`` (the rule) or ``allow``: what a failure of the policy counts as.
+
+    Raises:
+        ConfigurationError: an argument, or the function's signature, is not as it must be.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Policy[Any, Any]:
+        match = _admission_match(resources, operations, namespaces, names, labels, users, groups)
+        return _policy(function, "validating", match, name, timeout, on_error)
+
+    return decorate
+
+
+def mutating(
+    *resources: str,
+    operations: Sequence[str] = _CHANGES,
+    namespaces: Iterable[str] | None = None,
+    names: Iterable[str] | None = None,
+    labels: Mapping[str, Any] | None = None,
+    users: Iterable[str] | None = None,
+    groups: Iterable[str] | None = None,
+    name: str | None = None,
+    timeout: float | None = None,
+    on_error: OnError | None = None,
+) -> Callable[[Callable[..., Mutation | Awaitable[Mutation]]], Policy[AdmissionReview, Mutation]]:
+    """Make a policy that changes objects before they are stored; it may deny them too.
+
+    It can be called again with the object that others have changed meanwhile, so what it does twice must be as done once.
+    The arguments and errors are those of `validating`.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Policy[Any, Any]:
+        match = _admission_match(resources, operations, namespaces, names, labels, users, groups)
+        return _policy(function, "mutating", match, name, timeout, on_error)
+
+    return decorate
+
+
+def authorizing(
+    *resources: str,
+    verbs: Iterable[str] | None = None,
+    paths: Iterable[str] = (),
+    namespaces: Iterable[str] | None = None,
+    names: Iterable[str] | None = None,
+    users: Iterable[str] | None = None,
+    groups: Iterable[str] | None = None,
+    name: str | None = None,
+    timeout: float | None = None,
+    on_error: OnError | None = None,
+) -> Callable[[Callable[..., Opinion | Awaitable[Opinion]]], Policy[AccessReview, Opinion]]:
+    """Make a policy that says whether a user may do something.
+
+    Args:
+        resources: as `validating` takes them.
+        verbs: get, list, watch, create, update, patch, delete, deletecollection ...; globs, None for all.
+        paths: globs for the paths of requests that are not about resources, such as ``/metrics``.
+        namespaces: globs; None for all, like each argument that follows.
+        names: globs for the object's name.
+        users: globs for the user's name.
+        groups: globs, one of which fits one of the user's groups.
+        name: the policy's name; the function's name unless given.
+        timeout: seconds it may take, at most 30.
+        on_error: what a failure of the policy counts as: ``deny``, or ``allow``, which is to have no opinion. Unless
+            given, the caller gets an error, which it does not keep and tries again.
+
+    Raises:
+        ConfigurationError: an argument, or the function's signature, is not as it must be.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Policy[Any, Any]:
+        match = AccessMatch(
+            matching.rules(resources if paths else _some(resources)),
+            Globs(paths),
+            _globs(verbs),
+            _globs(namespaces),
+            _globs(names),
+            _globs(users),
+            _globs(groups),
+        )
+        return _policy(function, "authorizing", match, name, timeout, on_error)
+
+    return decorate
+
+
+_AuthenticatingFunction: TypeAlias = Callable[..., Identity | Awaitable[Identity]]
+_ImageFunction: TypeAlias = Callable[..., Decision | Awaitable[Decision]]
+
+
+@typing.overload
+def authenticating(function: _AuthenticatingFunction, /) -> Policy[TokenReview, Identity]: ...
+@typing.overload
+def authenticating(
+    *, name: str | None = None, timeout: float | None = None, on_error: Literal["deny"] | None = None
+) -> Callable[[_AuthenticatingFunction], Policy[TokenReview, Identity]]: ...
+def authenticating(
+    function: _AuthenticatingFunction | None = None,
+    /,
+    *,
+    name: str | None = None,
+    timeout: float | None = None,
+    on_error: Literal["deny"] | None = None,
+) -> Any:
+    """Make a policy that says who holds a token. It stands with or without parentheses.
+
+    Args:
+        function: the author's function, where it stands without.
+        name: the policy's name; the function's name unless given.
+        timeout: seconds it may take, at most 30.
+        on_error: ``deny``: a failure of the policy counts as a bad token. Unless given, the caller gets an error, which
+            it does not keep and tries again.
+
+    Raises:
+        ConfigurationError: an argument, or the function's signature, is not as it must be.
+    """
+
+    def decorate(function: _AuthenticatingFunction) -> Policy[Any, Any]:
+        if on_error == "allow":
+            raise ConfigurationError("a failure of an authenticator cannot be allowed: there is no user to be")
+        return _policy(function, "authenticating", AnyMatch(), name, timeout, on_error)
+
+    return decorate if function is None else decorate(function)
+
+
+@typing.overload
+def image_policy(function: _ImageFunction, /) -> Policy[ImageReview, Decision]: ...
+@typing.overload
+def image_policy(
+    *,
+    namespaces: Iterable[str] | None = None,
+    name: str | None = None,
+    timeout: float | None = None,
+    on_error: OnError | None = None,
+) -> Callable[[_ImageFunction], Policy[ImageReview, Decision]]: ...
+def image_policy(
+    function: _ImageFunction | None = None,
+    /,
+    *,
+    namespaces: Iterable[str] | None = None,
+    name: str | None = None,
+    timeout: float | None = None,
+    on_error: OnError | None = None,
+) -> Any:
+    """Make a policy that says whether a pod may run its images. It stands with or without parentheses.
+
+    Args:
+        function: the author's function, where it stands without.
+        namespaces: globs; None for all.
+        name: the policy's name; the function's name unless given.
+        timeout: seconds it may take, at most 30.
+        on_error: ``deny`` (the rule) or ``allow``: what a failure of the policy counts as.
+
+    Raises:
+        ConfigurationError: an argument, or the function's signature, is not as it must be.
+    """
+
+    def decorate(function: _ImageFunction) -> Policy[Any, Any]:
+        return _policy(function, "image_policy", ImageMatch(_globs(namespaces)), name, timeout, on_error)
+
+    return decorate if function is None else decorate(function)

@@ -1,0 +1,86 @@
+"""The policies of a server: unique names, and for each review the policies that want it."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from webhooks.errors import ConfigurationError
+from webhooks.policy import Kind, Policy
+
+AnyPolicy: TypeAlias = Policy[Any, Any]
+
+_MAX_KNOWN = 4096  # more kinds of request than a cluster serves; beyond it somebody makes them up
+
+# What reviews of one kind share: the facts that `wants_kind` looks at.
+_SHARED: Mapping[Kind, Callable[[Any], Hashable]] = {
+    "mutating": lambda review: (review.resource, review.subresource, review.operation),
+    "validating": lambda review: (review.resource, review.subresource, review.operation),
+    "authorizing": lambda review: (
+        review.verb,
+        review.path,
+        review.group,
+        review.version,
+        review.resource,
+        review.subresource,
+        review.is_resource,
+    ),
+    "authenticating": lambda _: None,
+    "image_policy": lambda _: None,
+}
+
+
+class Registry:
+    """A set of policies with unique names, in the order in which they run.
+
+    Raises:
+        ConfigurationError: two policies share a name, or one has a parameter that is not set or of the wrong type.
+    """
+
+    def __init__(self, policies: Iterable[AnyPolicy]) -> None:
+        self._by_name: dict[str, AnyPolicy] = {}
+        for policy in policies:
+            self._add(policy)
+        self._known: dict[tuple[Kind, Hashable], tuple[AnyPolicy, ...]] = {}
+
+    def _add(self, policy: AnyPolicy) -> None:
+        other = self._by_name.setdefault(policy.name, policy)
+        if other is not policy:
+            raise ConfigurationError(
+                f"{policy.origin}: two policies are named {policy.name!r}, the other is at {other.origin}; "
+                'give one of them a name of its own: .named("...")'
+            )
+        try:
+            policy.check_parameters()
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{policy.origin}: {error}") from None
+
+    def __iter__(self) -> Any:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def get(self, name: str, kind: Kind) -> AnyPolicy | None:
+        """The policy of that name, if there is one and it is of that kind."""
+        policy = self._by_name.get(name)
+        return policy if policy is not None and policy.kind == kind else None
+
+    def select(self, kind: Kind, review: Any) -> Sequence[AnyPolicy]:
+        """The policies of a kind that want a review, in order.
+
+        Raises:
+            MalformedReview: what a policy's match has to ask cannot be read.
+        """
+        key = (kind, _SHARED[kind](review))
+        candidates = self._known.get(key)
+        if candidates is None:
+            candidates = self._remember(key, review)
+        return [policy for policy in candidates if policy.match.wants(review)]
+
+    def _remember(self, key: tuple[Kind, Hashable], review: Any) -> tuple[AnyPolicy, ...]:
+        if len(self._known) >= _MAX_KNOWN:
+            self._known.clear()
+        candidates = tuple(
+            policy for policy in self if policy.kind == key[0] and policy.match.wants_kind(review)
+        )
+        self._known[key] = candidates
+        return candidates

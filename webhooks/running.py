@@ -1,0 +1,188 @@
+"""How one policy is run: on the loop, in a thread or in place, under a deadline, and with every failure contained."""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+from typing import Any, TypeAlias
+
+import msgspec
+
+from webhooks.decisions import Allow, Authenticated, Deny, NoOpinion, Outcome
+from webhooks.errors import MalformedReview, PolicyFailure, PolicyTimeout
+from webhooks.policy import OUTCOMES, Policy
+
+AnyPolicy: TypeAlias = Policy[Any, Any]
+
+QUICK = 0.001  # seconds; a thread hop costs a fiftieth of it
+PROMOTE_AFTER = 100  # quick calls in a row, before a policy runs in place
+THREADS = 64
+MAX_OVERRUN = 8  # threads that one policy may keep past its deadlines, before it is refused more
+DEFAULT_TIMEOUT = 10.0  # seconds; the caller's own default
+
+
+class Result(msgspec.Struct):
+    """What came of running one policy: an outcome or a failure, and the seconds it took."""
+
+    policy: AnyPolicy
+    outcome: Outcome | None
+    failure: PolicyFailure | MalformedReview | None
+    seconds: float
+
+
+class Pace(msgspec.Struct):
+    """How quick a policy has shown itself.
+
+    Attributes:
+        in_place: it runs where the review is answered; else in a thread.
+        streak: quick calls in a row.
+        overrun: threads that it still keeps past their deadlines.
+    """
+
+    in_place: bool = False
+    streak: int = 0
+    overrun: int = 0
+
+
+class Runner:
+    """Runs policies, and remembers how quick each of them is.
+
+    A ``def`` policy may block, so it runs in a worker thread. But the hop to the thread costs more than most policies do: one
+    that was quick many times in a row runs in place, until its first slow call.
+    """
+
+    def __init__(self, policies: Iterable[AnyPolicy]) -> None:
+        self.paces = {policy.name: Pace() for policy in policies}
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="policy")
+        self._lock = threading.Lock()
+
+    def in_place(self, policies: Iterable[AnyPolicy]) -> bool:
+        """Whether all of the policies run in place at present."""
+        paces = self.paces
+        return all(paces[policy.name].in_place for policy in policies)
+
+    def run_in_place(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
+        """Run a policy here and now.
+
+        Args:
+            policy: one of which `in_place` holds.
+            review: its own review.
+            deadline: the latest end, on the clock of `time.perf_counter`.
+        """
+        started = perf_counter()
+        result = _call(policy, review, started)
+        if result.seconds >= QUICK:
+            pace = self.paces[policy.name]
+            pace.in_place, pace.streak = False, 0
+            if started + result.seconds > _policy_deadline(policy, started, deadline):
+                return _overrun(policy, result.seconds)
+        return result
+
+    @property
+    def stuck(self) -> bool:
+        """Whether some policy keeps a thread past its deadline."""
+        return any(pace.overrun for pace in self.paces.values())
+
+    async def run(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
+        """Run a policy, wherever it belongs, until the deadline at most."""
+        if self.paces[policy.name].in_place:
+            return self.run_in_place(policy, review, deadline)
+        started = perf_counter()
+        budget = max(0.0, _policy_deadline(policy, started, deadline) - started)
+        if policy.is_async:
+            return await _run_on_loop(policy, review, started, budget)
+        return await self._run_in_thread(policy, review, started, budget)
+
+    async def _run_in_thread(self, policy: AnyPolicy, review: Any, started: float, budget: float) -> Result:
+        pace = self.paces[policy.name]
+        if pace.overrun >= MAX_OVERRUN:
+            return _overrun(policy, 0.0, f"is still busy with {pace.overrun} reviews that it did not answer in time")
+        call = self._threads.submit(self._call_in_thread, policy, review)
+        future = asyncio.wrap_future(call)
+        try:
+            await asyncio.wait((future,), timeout=budget)
+        finally:
+            if not future.done() and not call.cancel():
+                with self._lock:
+                    pace.overrun += 1
+                call.add_done_callback(lambda _: self._recover(pace))
+        return future.result() if future.done() and not future.cancelled() else _overrun(policy, perf_counter() - started)
+
+    def _call_in_thread(self, policy: AnyPolicy, review: Any) -> Result:
+        result = _call(policy, review, perf_counter())
+        pace = self.paces[policy.name]
+        pace.streak = pace.streak + 1 if result.seconds < QUICK else 0
+        pace.in_place = pace.streak >= PROMOTE_AFTER
+        return result
+
+    def _recover(self, pace: Pace) -> None:
+        with self._lock:
+            pace.overrun -= 1
+
+
+def _policy_deadline(policy: AnyPolicy, started: float, deadline: float) -> float:
+    return deadline if policy.timeout is None else min(deadline, started + policy.timeout)
+
+
+def _overrun(policy: AnyPolicy, seconds: float, what: str = "did not answer in time") -> Result:
+    return Result(policy, None, PolicyTimeout(f"policy {policy.name!r} {what}"), seconds)
+
+
+def _call(policy: AnyPolicy, review: Any, started: float) -> Result:
+    try:
+        outcome = _checked(policy, policy.call(review))
+    except BaseException as error:  # whatever a policy raises, SystemExit too, is a failure of that policy alone
+        return Result(policy, None, _failure(error), perf_counter() - started)
+    return Result(policy, outcome, None, perf_counter() - started)
+
+
+async def _call_on_loop(policy: AnyPolicy, review: Any, started: float) -> Result:
+    try:
+        outcome = _checked(policy, await policy.call(review))
+    except BaseException as error:  # as above; a cancellation comes from `_run_on_loop`, which no longer listens
+        return Result(policy, None, _failure(error), perf_counter() - started)
+    return Result(policy, outcome, None, perf_counter() - started)
+
+
+async def _run_on_loop(policy: AnyPolicy, review: Any, started: float, budget: float) -> Result:
+    task = asyncio.ensure_future(_call_on_loop(policy, review, started))
+    try:
+        await asyncio.wait((task,), timeout=budget)
+    finally:
+        if not task.done():
+            task.cancel()  # and no waiting for it: it may refuse to end
+    return task.result() if task.done() and not task.cancelled() else _overrun(policy, perf_counter() - started)
+
+
+def _failure(error: BaseException) -> PolicyFailure | MalformedReview:
+    if isinstance(error, PolicyFailure | MalformedReview):
+        return error
+    failure = PolicyFailure(f"raised {type(error).__name__}: {error}")
+    failure.__cause__ = error
+    return failure
+
+
+def _checked(policy: AnyPolicy, outcome: Any) -> Outcome:
+    kind = type(outcome)
+    if kind not in OUTCOMES[policy.kind]:
+        if inspect.iscoroutine(outcome):
+            outcome.close()
+        names = ", ".join(each.__name__ for each in OUTCOMES[policy.kind])
+        raise PolicyFailure(f"returned {_described(outcome)}, which is none of {names}")
+    if (kind is Allow or kind is NoOpinion) and not outcome.warnings and not outcome.audit and not outcome.reason:
+        return outcome  # type: ignore[no-any-return]
+    try:
+        checked: Outcome = msgspec.convert(msgspec.structs.asdict(outcome), kind)
+    except msgspec.ValidationError as error:
+        raise PolicyFailure(f"returned a misshapen {kind.__name__}: {error}") from None
+    if isinstance(checked, Deny) and not 400 <= checked.code <= 599:
+        raise PolicyFailure(f"returned a Deny of code {checked.code}, which is no HTTP error")
+    if isinstance(checked, Authenticated) and not checked.username:
+        raise PolicyFailure("returned an Authenticated without a username")
+    return checked
+
+
+def _described(value: Any) -> str:
+    return "None" if value is None else f"a value of type {type(value).__name__}"

@@ -1,0 +1,319 @@
+"""AdmissionReview, v1 and v1beta1: may this object be stored, and how should it be changed first?"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from webhooks.decisions import Allow, Deny
+from webhooks.drafts import draft
+from webhooks.errors import MalformedReview
+from webhooks.pods import Container, containers
+from webhooks.wire import envelopes
+from webhooks.wire.documents import NULL, Document
+from webhooks.wire.groups import ADMISSION
+from webhooks.wire.users import User, user_of
+
+KIND = "AdmissionReview"
+_OPERATIONS = frozenset(("CREATE", "UPDATE", "DELETE", "CONNECT"))
+
+_Text = str | None | msgspec.UnsetType
+
+
+class GroupVersionKind(msgspec.Struct, frozen=True):
+    """The type of an object, such as apps/v1 Deployment; the core group is the empty string."""
+
+    group: str
+    version: str
+    kind: str
+
+
+class GroupVersionResource(msgspec.Struct, frozen=True):
+    """The resource that a request names, such as apps/v1 deployments; the core group is the empty string."""
+
+    group: str
+    version: str
+    resource: str
+
+
+class _Request(msgspec.Struct):
+    # In the order in which servers write them.
+    uid: str
+    kind: GroupVersionKind
+    resource: GroupVersionResource
+    subResource: _Text = msgspec.UNSET  # noqa: N815
+    requestKind: GroupVersionKind | None | msgspec.UnsetType = msgspec.UNSET  # noqa: N815
+    requestResource: GroupVersionResource | None | msgspec.UnsetType = msgspec.UNSET  # noqa: N815
+    requestSubResource: _Text = msgspec.UNSET  # noqa: N815
+    name: _Text = msgspec.UNSET
+    namespace: _Text = msgspec.UNSET
+    operation: str = ""
+    userInfo: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # noqa: N815
+    object: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    oldObject: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # noqa: N815
+    dryRun: bool | None | msgspec.UnsetType = msgspec.UNSET  # noqa: N815
+    options: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Envelope(msgspec.Struct):
+    kind: str
+    apiVersion: str  # noqa: N815
+    request: _Request
+
+
+class _Status(msgspec.Struct, omit_defaults=True):
+    message: str
+    reason: str
+    code: int
+    status: str | None = None
+    details: Mapping[str, Any] | None = None
+
+
+class _Response(msgspec.Struct, omit_defaults=True):
+    uid: str
+    allowed: bool
+    status: _Status | None = None
+    patch: bytes | None = None
+    patchType: str | None = None  # noqa: N815
+    auditAnnotations: Mapping[str, str] = {}  # noqa: N815
+    warnings: Sequence[str] = ()
+
+
+class _Reply(msgspec.Struct):
+    kind: str
+    apiVersion: str  # noqa: N815
+    response: _Response
+
+
+_decoder = msgspec.json.Decoder(_Envelope)
+_encode = msgspec.json.Encoder().encode
+
+
+class AdmissionReview:
+    """A request to store, change, delete or connect to an object, as a policy sees it.
+
+    Every policy gets a review of its own: whatever it does to the objects stays with it until it returns them.
+    """
+
+    __slots__ = ("_draft", "_envelope", "_object", "_old_draft", "_old_object", "_request", "_user")
+
+    def __init__(self, envelope: _Envelope, object_: Document, old_object: Document) -> None:
+        self._envelope = envelope
+        self._request = envelope.request
+        self._object = object_
+        self._old_object = old_object
+        self._draft: Any = msgspec.UNSET
+        self._old_draft: Any = msgspec.UNSET
+        self._user: User | None = None
+
+    def __repr__(self) -> str:
+        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"<AdmissionReview {self.uid} {self.operation} {self.resource.resource} {where}>"
+
+    @property
+    def uid(self) -> str:
+        """Identifies this review; log it to find what belongs to it."""
+        return self._request.uid
+
+    @property
+    def kind(self) -> GroupVersionKind:
+        """The object's type."""
+        return self._request.kind
+
+    @property
+    def resource(self) -> GroupVersionResource:
+        """The resource that was asked for."""
+        return self._request.resource
+
+    @property
+    def subresource(self) -> str:
+        """Such as ``status``, ``scale`` or ``exec``; empty for the resource itself."""
+        return self._request.subResource or ""
+
+    @property
+    def namespace(self) -> str:
+        """The object's namespace; empty for objects without one."""
+        return self._request.namespace or ""
+
+    @property
+    def operation(self) -> str:
+        """CREATE, UPDATE, DELETE or CONNECT."""
+        return self._request.operation
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing will be stored; a policy with side effects leaves them out."""
+        return bool(self._request.dryRun)
+
+    @property
+    def user(self) -> User:
+        """Who asks."""
+        if self._user is None:
+            raw = self._request.userInfo
+            self._user = user_of(None if raw is msgspec.UNSET else Document(bytes(raw)).tree)
+        return self._user
+
+    @property
+    def object(self) -> Any:
+        """The object as it would be stored, to read and to change: this policy's own copy. None on DELETE."""
+        if self._draft is msgspec.UNSET:
+            self._draft = draft(self._object.tree)
+        return self._draft
+
+    @property
+    def old_object(self) -> Any:
+        """The object as it is stored now: this policy's own copy. None on CREATE and CONNECT."""
+        if self._old_draft is msgspec.UNSET:
+            self._old_draft = draft(self._old_object.tree)
+        return self._old_draft
+
+    @property
+    def target(self) -> Any:
+        """The object that the request is about: the new one, or on DELETE the old one."""
+        return self.old_object if self.operation == "DELETE" else self.object
+
+    @property
+    def options(self) -> Any:
+        """The options of the operation, such as CreateOptions; None where there are none."""
+        raw = self._request.options
+        return None if raw is msgspec.UNSET else Document(bytes(raw)).tree
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups of the user who asks."""
+        return self.user.groups
+
+    @property
+    def name(self) -> str:
+        """The object's name; where the server is still to make one, the `generate_name` it starts with."""
+        return self._request.name or self._metadata_text("name") or self.generate_name
+
+    @property
+    def generate_name(self) -> str:
+        """The beginning of the name that the server will make; empty where a name was given."""
+        return self._metadata_text("generateName")
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of the `target`; a copy."""
+        return self._metadata_map("labels")
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The annotations of the `target`; a copy."""
+        return self._metadata_map("annotations")
+
+    def containers(self) -> list[Container]:
+        """Every container of the `target` (regular, init and ephemeral), whichever kind bears the pod.
+
+        Raises:
+            ValueError: the object is so misshapen that a container could hide in it.
+        """
+        return containers(self.target)
+
+    def label_sets(self) -> list[dict[str, str]]:
+        """The labels of the object and of the old object, of those that are there."""
+        return [_map_of(tree, "labels") for tree in (self._object.tree, self._old_object.tree) if tree is not None]
+
+    def original(self) -> Any:
+        """The object as it came, shared by all policies: not to be changed."""
+        return self._object.tree
+
+    def fresh(self) -> "AdmissionReview":
+        """The same review for the next policy, without what this one did to its copies."""
+        return AdmissionReview(self._envelope, self._object, self._old_object)
+
+    def replaced(self, tree: Any) -> "AdmissionReview":
+        """The review for the next policy, with another object in place of the one that came."""
+        return AdmissionReview(self._envelope, Document.of(tree), self._old_object)
+
+    def _target_tree(self) -> Any:
+        return (self._old_object if self.operation == "DELETE" else self._object).tree
+
+    def _metadata_text(self, key: str) -> str:
+        value = _metadata_of(self._target_tree()).get(key)
+        return value if isinstance(value, str) else ""
+
+    def _metadata_map(self, key: str) -> dict[str, str]:
+        return _map_of(self._target_tree(), key)
+
+
+def _metadata_of(tree: Any) -> dict[str, Any]:
+    metadata = tree.get("metadata") if tree is not None else None
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, dict):
+        raise MalformedReview("metadata is not an object", code=422)
+    return metadata
+
+
+def _map_of(tree: Any, key: str) -> dict[str, str]:
+    value = _metadata_of(tree).get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise MalformedReview(f"metadata.{key} is not an object", code=422)
+    return dict(value)
+
+
+def decode(body: bytes) -> AdmissionReview:
+    """Decode a request.
+
+    Raises:
+        MalformedReview: the body is no AdmissionReview, or one beyond the limits.
+    """
+    envelope = envelopes.decode(_decoder, body)
+    request = envelope.request
+    if envelope.kind != KIND or envelope.apiVersion not in ADMISSION:
+        raise MalformedReview(f"{envelope.apiVersion[:64]} {envelope.kind[:64]} is no known kind of AdmissionReview")
+    if not request.uid:
+        raise MalformedReview("request.uid is empty")
+    if request.operation not in _OPERATIONS:
+        raise MalformedReview(f"request.operation {request.operation[:32]!r} is not known")
+    return AdmissionReview(envelope, _object(request.object, "object"), _object(request.oldObject, "oldObject"))
+
+
+def _object(raw: msgspec.Raw | msgspec.UnsetType, field: str) -> Document:
+    if raw is msgspec.UNSET:
+        return NULL
+    text = bytes(raw)
+    if text[:1] == b"{":
+        return Document(text)
+    if text == b"null":
+        return NULL
+    raise MalformedReview(f"request.{field} is not an object")
+
+
+def encode(review: AdmissionReview, outcome: Allow | Deny, patch: bytes | None = None) -> bytes:
+    """Encode the answer to a request.
+
+    Args:
+        review: the request.
+        outcome: the merged verdict.
+        patch: the JSON Patch document that belongs to an Allow.
+    """
+    response = _Response(
+        uid=review.uid,
+        allowed=type(outcome) is Allow,
+        status=_status(outcome) if type(outcome) is Deny else None,
+        patch=patch,
+        patchType="JSONPatch" if patch else None,
+        auditAnnotations=outcome.audit,
+        warnings=outcome.warnings,
+    )
+    envelope = review._envelope
+    return _encode(_Reply(envelope.kind, envelope.apiVersion, response))
+
+
+def encode_malformed(body: bytes, error: MalformedReview) -> bytes | None:
+    """Encode a denial of a body that is no acceptable review; None where nobody could be told to take it."""
+    address = envelopes.find_address(body)
+    if address is None:
+        return None
+    denial = Deny(f"the review was not understood: {error}", reason="BadRequest", code=error.code)
+    response = _Response(uid=address.uid, allowed=False, status=_status(denial))
+    return _encode(_Reply(address.kind or KIND, address.apiVersion or "admission.k8s.io/v1", response))
+
+
+def _status(denial: Deny) -> _Status:
+    return _Status(denial.message, denial.reason, denial.code, details=denial.details)

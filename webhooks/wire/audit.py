@@ -1,0 +1,34 @@
+"""Audit EventList, v1: records that a server sends along. Nothing is decided about them, so any success is an answer."""
+
+import msgspec
+
+from webhooks.errors import MalformedReview
+from webhooks.wire import envelopes
+from webhooks.wire.groups import AUDIT
+
+KIND = "EventList"
+
+
+class AuditEvent(msgspec.Struct, frozen=True):
+    """One record, as far as it is counted here."""
+
+    level: str
+    stage: str
+
+
+class _Envelope(msgspec.Struct):
+    kind: str
+    apiVersion: str  # noqa: N815
+    items: tuple[AuditEvent, ...]
+
+
+def decode(body: bytes) -> tuple[AuditEvent, ...]:
+    """Decode a batch.
+
+    Raises:
+        MalformedReview: the body is no EventList.
+    """
+    envelope = envelopes.decode_whole(_Envelope, body)
+    if envelope.kind != KIND or envelope.apiVersion not in AUDIT:
+        raise MalformedReview(f"{envelope.apiVersion[:64]} {envelope.kind[:64]} is no known kind of EventList")
+    return envelope.items

@@ -1,0 +1,163 @@
+"""JSON, strictly: what decodes here means the same to every reader, and survives being written again.
+
+Refused beyond what JSON itself refuses: duplicate keys, nesting over 200 levels, integers outside int64, and more values
+than a real object has. Checking that on every request must not cost more than decoding does, so it is done by a proof: a
+document that, written again, is what was read to the byte, repeated no key and rounded no number. Callers write as we do,
+compactly, so the proof nearly always holds; when it does not, a slow and exact reader decides.
+"""
+
+import json
+import re
+import threading
+from typing import Any, NoReturn
+
+import msgspec
+import orjson
+
+from webhooks.errors import MalformedReview
+
+MAX_DEPTH = 200
+MAX_VALUES = 500_000
+_ENCODER_DEPTH = 254  # the nesting at which orjson refuses to write
+_ENVELOPE_DEPTH = 2  # a review's objects lie this deep in its body
+_LARGE = 256 * 1024  # below this, a document cannot hold too many values to matter
+
+# Go writes these three characters as escapes, six bytes for one. Only an escape that no other backslash can have begun.
+_HTML_ESCAPE = re.compile(rb"(?<!\\)\\u00(3c|3e|26)")
+
+
+class _Nest(threading.local):
+    """Lists around a document, so deep that the encoder's own limit is met at ours."""
+
+    def __init__(self) -> None:
+        self.inner: list[Any] = [None]
+        self.outer: list[Any] = self.inner
+        for _ in range(_ENCODER_DEPTH - MAX_DEPTH + _ENVELOPE_DEPTH - 1):
+            self.outer = [self.outer]
+
+
+_nest = _Nest()
+_NEST_WIDTH = _ENCODER_DEPTH - MAX_DEPTH + _ENVELOPE_DEPTH
+
+
+class Document:
+    """One JSON value inside a review: kept as it came until somebody reads it."""
+
+    __slots__ = ("_tree", "raw")
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self._tree: Any = msgspec.UNSET
+
+    @classmethod
+    def of(cls, tree: Any) -> "Document":
+        """A document that is decoded already."""
+        document = cls(b"")
+        document._tree = tree
+        return document
+
+    @property
+    def tree(self) -> Any:
+        """The value, shared by all who ask: not to be changed.
+
+        Raises:
+            MalformedReview: see `load`.
+        """
+        if self._tree is msgspec.UNSET:
+            self._tree = load(self.raw)
+        return self._tree
+
+
+NULL = Document(b"null")
+
+
+def load(raw: bytes) -> Any:
+    """Decode a document, strictly.
+
+    Raises:
+        MalformedReview: with code 400 for what is no acceptable JSON, 422 for what is beyond the limits.
+    """
+    if len(raw) > _LARGE and raw.count(b",") > MAX_VALUES:
+        raise MalformedReview(f"more than {MAX_VALUES} values", code=422)
+    try:
+        tree = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return load_exactly(raw)
+    written = _write(tree)
+    if written == raw or (b"\\u00" in raw and written == _HTML_ESCAPE.sub(_unescape, raw)):
+        return tree
+    return load_exactly(raw)
+
+
+def _write(tree: Any) -> bytes | None:
+    nest = _nest
+    nest.inner[0] = tree
+    try:
+        return orjson.dumps(nest.outer, option=orjson.OPT_STRICT_INTEGER)[_NEST_WIDTH:-_NEST_WIDTH]
+    except TypeError:  # too deep, or an integer beyond 53 bits
+        return None
+    finally:
+        nest.inner[0] = None
+
+
+def _unescape(escape: re.Match[bytes]) -> bytes:
+    return bytes((int(escape[1], 16),))
+
+
+def load_exactly(raw: bytes) -> Any:
+    """The slow reader: every rule checked for itself.
+
+    Raises:
+        MalformedReview: as `load` does.
+    """
+    try:
+        text = raw.decode()
+        tree = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_int64)
+    except RecursionError:
+        raise MalformedReview(f"nested deeper than {MAX_DEPTH} levels", code=422) from None
+    except UnicodeDecodeError as error:
+        raise MalformedReview(f"not UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise MalformedReview(f"not JSON: {error.msg} at character {error.pos}") from None
+    _refuse_deep(tree)
+    try:
+        orjson.loads(raw)  # refuses lone surrogates, which the other reader takes
+    except orjson.JSONDecodeError as error:
+        raise MalformedReview(f"not JSON: {error.msg}") from None
+    return tree
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        seen: set[str] = set()
+        repeated = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise MalformedReview(f"duplicate key {repeated[:64]!r}")
+    return members
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise MalformedReview(f"{name} is no JSON value")
+
+
+def _int64(digits: str) -> int:
+    value = int(digits) if len(digits) <= 20 else None
+    if value is None or not -(2**63) <= value < 2**63:
+        raise MalformedReview("an integer outside the range of int64", code=422)
+    return value
+
+
+def _refuse_deep(tree: Any) -> None:
+    level = [tree]
+    for _ in range(MAX_DEPTH - _ENVELOPE_DEPTH + 1):
+        level = [child for node in level for child in _children(node)]
+        if not level:
+            return
+    raise MalformedReview(f"nested deeper than {MAX_DEPTH} levels", code=422)
+
+
+def _children(node: Any) -> list[Any]:
+    if isinstance(node, dict):
+        return list(node.values())
+    return node if isinstance(node, list) else []
+
