@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -57,11 +57,10 @@ class WebhookApp(FastAPI):
     def __init__(self, registry: Registry) -> None:
         super().__init__(title="cluster-webhooks", docs_url=None, redoc_url=None)
         metrics = Metrics()
-        dispatcher = Dispatcher(registry)
-        metrics.watch(dispatcher.runner)
+        dispatcher = Dispatcher(registry, metrics.paced)
         self.runner = dispatcher.runner
         self.endpoints = endpoints(dispatcher, metrics)
-        self.operations = _operations(registry, metrics)
+        self.operations = operations({"policies": lambda: len(registry) > 0}, metrics.page)
         self.router.routes.extend([*self.operations, *_documentation(self)])
         self.add_exception_handler(HTTPException, _http_error)
 
@@ -131,14 +130,19 @@ async def _send(send: Send, answer: Answer) -> None:
     await send({"type": "http.response.body", "body": answer.body})
 
 
-def _operations(registry: Registry, metrics: Metrics) -> list[BaseRoute]:
+def operations(checks: Mapping[str, Callable[[], bool]], page: Callable[[], bytes]) -> list[BaseRoute]:
+    """The routes for health and metrics.
+
+    Args:
+        checks: what being ready depends on.
+        page: writes the metrics.
+    """
     live = Health({"ping": lambda: True})
-    ready = Health({"ping": lambda: True, "policies": lambda: len(registry) > 0})
+    ready = Health({"ping": lambda: True, **checks})
 
     async def scrape(_: Request) -> Response:
         # Writing the page takes milliseconds, for which no review shall wait.
-        page = await asyncio.to_thread(generate_latest, metrics.registry)
-        return Response(page, media_type=CONTENT_TYPE_LATEST)
+        return Response(await asyncio.to_thread(page), media_type=CONTENT_TYPE_LATEST)
 
     return [
         Route("/livez", live.respond),

@@ -53,12 +53,12 @@ def serve(**options: Any) -> None:
     Try it:
       webhooks serve --policies library:required_labels
     """
-    from webhooks import serving  # here, since it takes longer to import than the help takes to show
+    from webhooks import serving, workers  # here, since they take longer to import than the help takes to show
 
     options["ops_port"] = options["ops_port"] or None
     settings = Settings(**options)
     try:
-        serving.run(settings)
+        (serving if settings.workers == 1 else workers).run(settings)
     except ConfigurationError as error:
         click.echo(f"webhooks: {error}", err=True)
         sys.exit(2)

@@ -20,7 +20,7 @@ from webhooks.drafts import settle
 from webhooks.errors import MalformedReview, PatchError, PolicyFailure, PolicyTimeout
 from webhooks.policy import Kind, Policy
 from webhooks.registry import Registry
-from webhooks.running import DEFAULT_TIMEOUT, Result, Runner
+from webhooks.running import DEFAULT_TIMEOUT, Pace, Result, Runner
 from webhooks.wire.admission import AdmissionReview
 
 AnyPolicy: TypeAlias = Policy[Any, Any]
@@ -44,11 +44,16 @@ class Verdict(msgspec.Struct):
 
 
 class Dispatcher:
-    """Decides reviews by the policies of a registry."""
+    """Decides reviews by the policies of a registry.
 
-    def __init__(self, registry: Registry) -> None:
+    Args:
+        registry: the policies.
+        paced: see `Runner`.
+    """
+
+    def __init__(self, registry: Registry, paced: Callable[[str, Pace], None]) -> None:
         self.registry = registry
-        self.runner = Runner(registry)
+        self.runner = Runner(registry, paced)
 
     def decide(
         self, kind: Kind, review: Any, timeout: float | None = None, only: AnyPolicy | None = None
@@ -129,6 +134,7 @@ def _threaded(review: AdmissionReview, policies: Sequence[AnyPolicy]) -> Flow:
     """One after another, each on what the one before left; the first denial ends it."""
     original = tree = review.original()
     results: list[Result] = []
+    changes: list[Outcome | None] = []
     notes = Notes()
     for policy in policies:
         [result] = yield [(policy, review.fresh())]
@@ -138,10 +144,11 @@ def _threaded(review: AdmissionReview, policies: Sequence[AnyPolicy]) -> Flow:
         if denial is not None:
             return Verdict(_merge_denials([(result, denial)], notes), results)
         if changed is not tree:
+            changes.append(result.outcome)
             tree, review = changed, review.replaced(changed)
     if tree is original:
         return Verdict(notes.on(Allow()), results)
-    return _patched(original, tree, results, notes)
+    return _patched(original, tree, changes, results, notes)
 
 
 def _change(result: Result, tree: Any) -> Any:
@@ -162,21 +169,33 @@ def _change(result: Result, tree: Any) -> Any:
     return changed
 
 
-def _patched(original: Any, tree: Any, results: list[Result], notes: Notes) -> Verdict:
+def _patched(original: Any, tree: Any, changes: list[Outcome | None], results: list[Result], notes: Notes) -> Verdict:
     """The verdict with the one patch that leads from the original to what the policies left, proven to apply."""
     last = results[-1]
     try:
         operations = patching.diff(original, tree)
         if not operations:
             return Verdict(notes.on(Allow()), results)
-        patch = orjson.dumps(operations)
-        if patching.apply(original, orjson.loads(patch)) != tree:
-            raise PolicyFailure("the patch does not lead to the object that was wanted")
+        sole = changes[0] if len(changes) == 1 else None
+        if isinstance(sole, Patch):
+            patch = _proven(sole.operations)
+        else:
+            patch = _proven(operations)
+            if patching.apply(original, operations) != tree:
+                raise PolicyFailure("the patch does not lead to the object that was wanted")
     except (PatchError, PolicyFailure, TypeError) as error:
         last.failure = PolicyFailure(f"no patch could be made: {error}")
         last.outcome = None
         return Verdict(_merge_denials([(last, _failed(last, last.failure))], notes), results)
     return Verdict(notes.on(Allow()), results, patch)
+
+
+def _proven(operations: Sequence[Mapping[str, Any]]) -> bytes:
+    """Operations that have been applied here, as JSON that says what they said."""
+    patch = orjson.dumps(operations)
+    if orjson.loads(patch) != operations:
+        raise PolicyFailure("a value in the patch is not JSON")
+    return patch
 
 
 def _authorized(review: Any, policies: Sequence[AnyPolicy]) -> Flow:

@@ -105,7 +105,7 @@ class Endpoint:
         self._wire = wire
         self._kind: Kind = kind
         self._decide = dispatcher.decide
-        self._record = metrics.recorder(wire.KIND, kind)
+        self._record = metrics.recorder(wire.KIND)
         self._only = only
 
     def answer(self, body: bytes, query: bytes) -> Answer | Awaitable[Answer]:

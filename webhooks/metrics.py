@@ -1,19 +1,20 @@
 """What is counted and timed, for Prometheus. Labels are bounded: kinds, verdicts, codes and the names of policies."""
 
 import logging
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
-from webhooks.decisions import Deny, Outcome
+from webhooks.decisions import Deny
 from webhooks.dispatch import Verdict
-from webhooks.policy import Kind
-from webhooks.running import Result, Runner
+from webhooks.running import Pace, Result
 
 logger = logging.getLogger("webhooks.policies")
+
+SHARED_DIR = "PROMETHEUS_MULTIPROC_DIR"  # where processes share their metrics; it must be set before they begin
 
 _BUCKETS = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.01, 0.05, 0.25, 1.0, 5.0, 10.0, 30.0)
 
@@ -29,74 +30,70 @@ class Metrics:
             ("kind", "verdict", "code"),
             registry=self.registry,
         )
-        self.outcomes = Counter(
-            "webhooks_policy_outcomes",
-            "Outcomes of policies: the outcome's name, or failed, timeout, malformed.",
-            ("policy", "outcome"),
-            registry=self.registry,
-        )
-        self.seconds = Histogram(
+        self.policies = Histogram(
             "webhooks_policy_duration_seconds",
-            "Seconds that policies took.",
-            ("policy",),
+            "Seconds that policies took, by their outcome: its name, or the name of the failure.",
+            ("policy", "outcome"),
             buckets=_BUCKETS,
             registry=self.registry,
+        )
+        self.in_place = Gauge(
+            "webhooks_policy_in_place",
+            "Whether a def policy runs in place, having shown itself quick, and not in a thread: in how many processes.",
+            ("policy",),
+            registry=self.registry,
+            multiprocess_mode="livesum",
+        )
+        self.overrun = Gauge(
+            "webhooks_policy_overrun_threads",
+            "Threads that a policy keeps past its deadlines.",
+            ("policy",),
+            registry=self.registry,
+            multiprocess_mode="livesum",
         )
         self.audit_events = Counter(
             "webhooks_audit_events", "Audit events received.", ("level", "stage"), registry=self.registry
         )
 
-    def watch(self, runner: Runner) -> None:
-        """Show how each policy is run, as it is when asked."""
-        self.registry.register(_Paces(runner))
+    def paced(self, policy: str, pace: Pace) -> None:
+        """Show how a policy is run from now on."""
+        self.in_place.labels(policy).set(pace.in_place)
+        self.overrun.labels(policy).set(pace.overrun)
 
-    def recorder(self, review_kind: str, kind: Kind) -> "Recorder":
+    def recorder(self, review_kind: str) -> "Recorder":
         """Where an endpoint records what it answered."""
-        return Recorder(self, review_kind, kind)
+        return Recorder(self, review_kind)
+
+    def page(self) -> bytes:
+        """All of it as Prometheus reads it; of all processes, where several share it."""
+        return generate_latest(shared_registry() if SHARED_DIR in os.environ else self.registry)
 
 
-class _Paces(Collector):
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        in_place = GaugeMetricFamily(
-            "webhooks_policy_in_place",
-            "Whether a def policy runs in place (1), having shown itself quick, or in a thread (0).",
-            labels=("policy",),
-        )
-        overrun = GaugeMetricFamily(
-            "webhooks_policy_overrun_threads", "Threads that a policy keeps past its deadlines.", labels=("policy",)
-        )
-        for name, pace in self._runner.paces.items():
-            in_place.add_metric((name,), float(pace.in_place))
-            overrun.add_metric((name,), float(pace.overrun))
-        return (in_place, overrun)
+def shared_registry() -> CollectorRegistry:
+    """What several processes counted together."""
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return registry
 
 
 class Recorder:
     """Records verdicts: counts, times, and the failures of policies, with what finds the review again."""
 
-    def __init__(self, metrics: Metrics, review_kind: str, kind: Kind) -> None:
+    def __init__(self, metrics: Metrics, review_kind: str) -> None:
         self._metrics = metrics
         self._review_kind = review_kind
-        self._kind = kind
         self._count: dict[tuple[str, int], Callable[[], None]] = {}
-        self._policy: dict[tuple[str, str], tuple[Callable[[], None], Callable[[float], None]]] = {}
+        self._observe: dict[tuple[str, type], Callable[[float], None]] = {}
 
     def __call__(self, review: Any, verdict: Verdict) -> None:
         """Record what a review came to."""
         for result in verdict.results:
-            name = _outcome_name(result)
-            known = self._policy.get((result.policy.name, name))
-            if known is None:
-                known = self._children(result.policy.name, name)
-            known[0]()
-            known[1](result.seconds)
+            outcome = type(result.outcome or result.failure)
+            observe = self._observe.get((result.policy.name, outcome)) or self._observer(result.policy.name, outcome)
+            observe(result.seconds)
             if result.failure is not None:
                 _log_failure(review, result)
-        outcome = verdict.outcome
-        self._reviewed(_verdict_name(verdict), outcome.code if isinstance(outcome, Deny) else _code(outcome))
+        self._reviewed(*_summary(verdict))
 
     def malformed(self, code: int) -> None:
         """Record a body that was no acceptable review."""
@@ -109,29 +106,19 @@ class Recorder:
             self._count[verdict, code] = count
         count()
 
-    def _children(self, policy: str, outcome: str) -> tuple[Callable[[], None], Callable[[float], None]]:
-        children = (
-            self._metrics.outcomes.labels(policy, outcome).inc,
-            self._metrics.seconds.labels(policy).observe,
-        )
-        self._policy[policy, outcome] = children
-        return children
+    def _observer(self, policy: str, outcome: type) -> Callable[[float], None]:
+        observe = self._metrics.policies.labels(policy, outcome.__name__.lower()).observe
+        self._observe[policy, outcome] = observe
+        return observe
 
 
-def _outcome_name(result: Result) -> str:
-    if result.outcome is not None:
-        return type(result.outcome).__name__
-    return type(result.failure).__name__
-
-
-def _verdict_name(verdict: Verdict) -> str:
-    if verdict.patch is not None:
-        return "Patch"
-    return "failed" if verdict.outcome is None else type(verdict.outcome).__name__
-
-
-def _code(outcome: Outcome | None) -> int:
-    return 500 if outcome is None else 200
+def _summary(verdict: Verdict) -> tuple[str, int]:
+    outcome = verdict.outcome
+    if outcome is None:
+        return "failed", 500
+    if isinstance(outcome, Deny):
+        return "deny", outcome.code
+    return "patch" if verdict.patch is not None else type(outcome).__name__.lower(), 200
 
 
 def _log_failure(review: Any, result: Result) -> None:

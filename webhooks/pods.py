@@ -1,6 +1,9 @@
 """The pods inside objects: where a kind keeps its pod spec, and every container of it."""
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
 
 from webhooks.references import ImageReference
 
@@ -28,22 +31,32 @@ _PLACE_OF_KIND: dict[str, _Place] = {
 _POINTERS = {place: "".join(f"/{key}" for key in place) for place in (*_PLACES, ())}
 
 
-class Container(NamedTuple):
+class Container(msgspec.Struct, frozen=True):
     """One container of a pod, of whichever of the three kinds.
 
     Attributes:
         name: its name; empty if absent or not a string.
         image: its image as it is written; empty if absent or not a string.
         kind: the list it is in: ``containers``, ``initContainers`` or ``ephemeralContainers``.
+        index: where it is in that list.
         pointer: where it is in the object, a JSON pointer such as ``/spec/template/spec/containers/0``.
-        spec: the container itself, as it lies in the object.
+        owner: gives the object it is in, when `spec` is asked for.
     """
 
     name: str
     image: str
     kind: str
+    index: int
     pointer: str
-    spec: dict[str, Any]
+    owner: Callable[[], dict[str, Any]]
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The container itself, as it lies in the object: changing it changes the object."""
+        spec, _ = pod_spec(self.owner())
+        assert spec is not None
+        container: dict[str, Any] = spec[self.kind][self.index]
+        return container
 
     @property
     def reference(self) -> ImageReference:
@@ -58,11 +71,12 @@ class Container(NamedTuple):
             raise ValueError(f"{self.pointer}/image: {error}") from None
 
 
-def containers(obj: dict[str, Any]) -> list[Container]:
+def containers(obj: dict[str, Any], owner: Callable[[], dict[str, Any]] | None = None) -> list[Container]:
     """Every container an object would run: the ordinary ones, then init, then ephemeral containers.
 
     Args:
         obj: an object of any kind, see `pod_spec`. One without a pod has no containers.
+        owner: gives the object that `Container.spec` lies in, where that is a copy of this one.
 
     Raises:
         ValueError: where a container could hide in a malformed object; the message begins with a JSON
@@ -82,17 +96,14 @@ def containers(obj: dict[str, Any]) -> list[Container]:
             pointer = f"{base}/{kind}/{index}"
             if not isinstance(container, dict):
                 raise ValueError(f"{pointer}: must be an object")
-            name, image = container.get("name"), container.get("image")
-            found.append(
-                Container(
-                    name if isinstance(name, str) else "",
-                    image if isinstance(image, str) else "",
-                    kind,
-                    pointer,
-                    container,
-                )
-            )
+            name, image = _text(container, "name"), _text(container, "image")
+            found.append(Container(name, image, kind, index, pointer, owner or (lambda: obj)))
     return found
+
+
+def _text(container: dict[str, Any], key: str) -> str:
+    value = container.get(key)
+    return value if isinstance(value, str) else ""
 
 
 def pod_spec(obj: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:

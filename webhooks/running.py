@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Any, TypeAlias
@@ -17,7 +17,9 @@ from webhooks.policy import OUTCOMES, Policy
 AnyPolicy: TypeAlias = Policy[Any, Any]
 
 QUICK = 0.001  # seconds; a thread hop costs a fiftieth of it
-PROMOTE_AFTER = 100  # quick calls in a row, before a policy runs in place
+SLOW = 0.005  # seconds that one policy may keep everybody else waiting, once
+PROMOTE_AFTER = 100  # quick calls more than others, before a policy first runs in place
+MAX_PROMOTE_AFTER = 3200  # the same, after it has been slow in place again and again
 THREADS = 64
 MAX_OVERRUN = 8  # threads that one policy may keep past its deadlines, before it is refused more
 DEFAULT_TIMEOUT = 10.0  # seconds; the caller's own default
@@ -37,23 +39,41 @@ class Pace(msgspec.Struct):
 
     Attributes:
         in_place: it runs where the review is answered; else in a thread.
-        streak: quick calls in a row.
+        score: quick calls more than others, in threads. A thread's own waiting makes some quick calls look slow, so one
+            that is not quick takes back one that was.
+        promote_after: the score at which it runs in place; each slow call there doubles it.
         overrun: threads that it still keeps past their deadlines.
     """
 
     in_place: bool = False
-    streak: int = 0
+    score: int = 0
+    promote_after: int = PROMOTE_AFTER
     overrun: int = 0
+
+    def called_in_thread(self, seconds: float) -> None:
+        """Note how long a call in a thread took."""
+        self.score = self.score + 1 if seconds < QUICK else max(0, self.score - 1)
+        self.in_place = self.score >= self.promote_after
+
+    def slow_in_place(self) -> None:
+        """Note that a call in place kept everybody waiting."""
+        self.in_place, self.score = False, 0
+        self.promote_after = min(2 * self.promote_after, MAX_PROMOTE_AFTER)
 
 
 class Runner:
     """Runs policies, and remembers how quick each of them is.
 
     A ``def`` policy may block, so it runs in a worker thread. But the hop to the thread costs more than most policies do: one
-    that was quick many times in a row runs in place, until its first slow call.
+    that was quick many times runs in place, until its first slow call there.
+
+    Args:
+        policies: those it will run.
+        paced: told whenever a policy is to be run in another way than before.
     """
 
-    def __init__(self, policies: Iterable[AnyPolicy]) -> None:
+    def __init__(self, policies: Iterable[AnyPolicy], paced: Callable[[str, Pace], None]) -> None:
+        self._paced = paced
         self.paces = {policy.name: Pace() for policy in policies}
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="policy")
         self._lock = threading.Lock()
@@ -73,9 +93,10 @@ class Runner:
         """
         started = perf_counter()
         result = _call(policy, review, started)
-        if result.seconds >= QUICK:
+        if result.seconds >= SLOW:
             pace = self.paces[policy.name]
-            pace.in_place, pace.streak = False, 0
+            pace.slow_in_place()
+            self._paced(policy.name, pace)
             if started + result.seconds > _policy_deadline(policy, started, deadline):
                 return _overrun(policy, result.seconds)
         return result
@@ -105,21 +126,23 @@ class Runner:
             await asyncio.wait((future,), timeout=budget)
         finally:
             if not future.done() and not call.cancel():
-                with self._lock:
-                    pace.overrun += 1
-                call.add_done_callback(lambda _: self._recover(pace))
+                self._count_overrun(policy.name, 1)
+                call.add_done_callback(lambda _: self._count_overrun(policy.name, -1))
         return future.result() if future.done() and not future.cancelled() else _overrun(policy, perf_counter() - started)
 
     def _call_in_thread(self, policy: AnyPolicy, review: Any) -> Result:
         result = _call(policy, review, perf_counter())
         pace = self.paces[policy.name]
-        pace.streak = pace.streak + 1 if result.seconds < QUICK else 0
-        pace.in_place = pace.streak >= PROMOTE_AFTER
+        pace.called_in_thread(result.seconds)
+        if pace.in_place:
+            self._paced(policy.name, pace)
         return result
 
-    def _recover(self, pace: Pace) -> None:
+    def _count_overrun(self, name: str, change: int) -> None:
+        pace = self.paces[name]
         with self._lock:
-            pace.overrun -= 1
+            pace.overrun += change
+        self._paced(name, pace)
 
 
 def _policy_deadline(policy: AnyPolicy, started: float, deadline: float) -> float:

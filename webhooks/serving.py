@@ -8,10 +8,12 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Generator
+from multiprocessing import parent_process
 from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from webhooks import certificates, loading, logs
 from webhooks.app import WebhookApp
@@ -24,20 +26,30 @@ GRACE = 10  # seconds that open reviews have to end
 _BACKLOG = 2048
 
 
-class Listener:
-    """What a server needs before it serves: the TLS context and the listening sockets. Making it fails or leaves nothing."""
+class Sockets:
+    """Where a server listens. Making it fails, or takes every port it needs.
+
+    Attributes:
+        reviews: one for each process that answers, all at one port, each with a queue of its own: callers keep few
+            connections, and from one shared queue a single process could take them all.
+        ops: for health and metrics; None for none.
+        url: where reviews are answered, as one writes it.
+
+    Raises:
+        ConfigurationError: an address is not ours, or somebody else listens there.
+    """
 
     def __init__(self, settings: Settings) -> None:
-        self.tls = tls_context(settings)
-        self.sockets = [bind(settings.host, settings.port, reuse=settings.workers > 1)]
-        self.port: int = self.sockets[0].getsockname()[1]
-        for _ in range(settings.workers - 1):
-            self.sockets.append(bind(settings.host, self.port, reuse=True))
-        self.ops = None if settings.ops_port is None else bind(settings.host, settings.ops_port, reuse=False)
+        host, shared = settings.host, settings.workers > 1
+        self.reviews = [bind(host, settings.port, shared=shared)]
+        port: int = self.reviews[0].getsockname()[1]
+        self.reviews += [bind(host, port, shared=True) for _ in range(settings.workers - 1)]
+        self.ops = None if settings.ops_port is None else bind(host, settings.ops_port, shared=False)
+        self.url = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
-    def address(self, host: str) -> str:
-        """Where reviews are answered, as one writes it."""
-        return f"https://[{host}]:{self.port}" if ":" in host else f"https://{host}:{self.port}"
+    def tell_ready(self) -> None:
+        """Tell whoever started the server that it answers."""
+        print(f"ready {self.url}", flush=True)  # noqa: T201
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext:
@@ -79,22 +91,21 @@ def _load(path: Path, load: Callable[[], object], what: str) -> None:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def bind(host: str, port: int, *, reuse: bool) -> socket.socket:
+def bind(host: str, port: int, *, shared: bool) -> socket.socket:
     """A listening socket.
 
     Args:
         host: the address.
         port: the port; 0 for any that is free.
-        reuse: whether others of ours listen at the same port, each with a queue of its own.
+        shared: whether others of ours listen at the same port.
 
     Raises:
         ConfigurationError: the address is not ours, or somebody else listens there.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if reuse:
+        if shared:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind((host, port))
         listener.listen(_BACKLOG)
@@ -105,80 +116,111 @@ def bind(host: str, port: int, *, reuse: bool) -> socket.socket:
     return listener
 
 
-class _Server(uvicorn.Server):
-    """A server whose signals somebody else handles, and which tells when it answers."""
+class Server(uvicorn.Server):
+    """A server whose signals somebody else handles, and which tells when it answers.
 
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+    Args:
+        app: what answers.
+        tls: the context of its connections; None for plain HTTP.
+        http: the protocol of its connections.
+        started: called when it answers.
+    """
+
+    def __init__(
+        self,
+        app: Starlette,
+        tls: ssl.SSLContext | None = None,
+        http: type[asyncio.Protocol] = HttpToolsProtocol,
+        started: Callable[[], None] | None = None,
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            http=http,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,  # what a caller says of itself is not believed
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE,
+            timeout_graceful_shutdown=GRACE,
+            ssl_context_factory=None if tls is None else lambda *_: tls,
+        )
         super().__init__(config)
-        self._tell = started
+        self._started = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer."""
         await super().startup(sockets)
-        self._tell()
+        if self._started is not None:
+            self._started()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
+        """Leave signals alone."""
         yield
 
-
-def _config(app: Starlette, *, reviews: bool, tls: ssl.SSLContext | None) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http=ReviewProtocol if reviews else "httptools",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,  # what a caller says of itself is not believed
-        server_header=False,
-        timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=GRACE,
-        ssl_context_factory=None if tls is None else lambda *_: tls,
-    )
+    def stop(self) -> None:
+        """Let open requests end, and then end; called again, end at once."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
 
 
-async def _serve(app: WebhookApp, listener: Listener, review_socket: socket.socket, ready: Callable[[], None]) -> None:
-    servers = [(_Server(_config(app, reviews=True, tls=listener.tls), ready), review_socket)]
-    if listener.ops is not None:
-        servers.insert(0, (_Server(_config(Starlette(routes=app.operations), reviews=False, tls=None), lambda: None), listener.ops))
+def on_signal(stop: Callable[[], None]) -> None:
+    """Have this called when the process is asked to end: by a signal, or by the end of the process that made it."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, lambda: [_stop(server) for server, _ in servers])
-    await asyncio.gather(*(server.serve([sock]) for server, sock in servers))
-
-
-def _stop(server: uvicorn.Server) -> None:
-    server.force_exit = server.should_exit  # a second signal does not wait for anybody
-    server.should_exit = True
+        loop.add_signal_handler(number, stop)
+    parent = parent_process()
+    if parent is not None:
+        loop.add_reader(parent.sentinel, lambda: (loop.remove_reader(parent.sentinel), stop()))
 
 
 def run(settings: Settings) -> None:
-    """Serve until a signal ends it.
+    """Serve with one process until a signal ends it.
 
     Raises:
         ConfigurationError: before anything answers, for whatever in the settings or the policies is not as it must be.
     """
     logs.configure()
     app = WebhookApp(loading.load(settings.policies))
-    listener = Listener(settings)
-    answer(app, listener, listener.sockets[0], lambda: print(f"ready {listener.address(settings.host)}", flush=True))  # noqa: T201
+    tls = tls_context(settings)
+    sockets = Sockets(settings)
+    answer(app, tls, sockets.reviews[0], sockets.ops, sockets.tell_ready)
 
 
-def answer(app: WebhookApp, listener: Listener, review_socket: socket.socket, ready: Callable[[], None]) -> None:
-    """Answer reviews in this process until a signal ends it."""
+def answer(
+    app: WebhookApp,
+    tls: ssl.SSLContext,
+    reviews: socket.socket,
+    ops: socket.socket | None,
+    started: Callable[[], None],
+) -> None:
+    """Answer in this process until it is asked to end.
+
+    Args:
+        app: what answers.
+        tls: the context of the connections for reviews.
+        reviews: where reviews come in.
+        ops: where health and metrics are asked for; None for nowhere.
+        started: called when reviews are answered.
+    """
+    servers = [(Server(app, tls, ReviewProtocol, started), reviews)]
+    if ops is not None:
+        servers.insert(0, (Server(Starlette(routes=app.operations)), ops))
+
+    async def serve() -> None:
+        on_signal(lambda: [server.stop() for server, _ in servers] and None)
+        await asyncio.gather(*(server.serve([listener]) for server, listener in servers))
+
     # What is here now stays for good: the collector need not look at it again, nor often at what a large body makes.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(app, listener, review_socket, ready))
-        _end_now_if_stuck(app)
-
-
-def _end_now_if_stuck(app: WebhookApp) -> None:
-    """A thread that a policy never gives back would keep the process for ever."""
-    if app.runner.stuck:
-        os._exit(0)
+        runner.run(serve())
+        if app.runner.stuck:
+            os._exit(0)  # a thread that a policy never gives back would keep the process for ever
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

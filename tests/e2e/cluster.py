@@ -101,7 +101,7 @@ class Cluster:
             *("--host", "127.0.0.1", "--port", self.port, "--ops-port", self.ops_port),
             *("--certs-dir", self._folder / "certs"),
             *("--client-ca", self._callers.certificate),
-            *("--workers", 2),
+            *("--workers", 1),
             cwd=ROOT,
             env={key: value for key, value in os.environ.items() if not key.startswith("WEBHOOKS_")},
         )
@@ -203,10 +203,9 @@ class Cluster:
         self.admin.create(objects.everything(content))
         question = objects.config_map("are-you-registered")
         ask = ("create", "--dry-run=server", "-f", "-")
-        expected = "both are registered"
-        wait_for(expected, lambda: expected in self.admin.run(*ask, given=question).err)
-        wait_for("alice has her rights", lambda: self.alice.run("auth", "can-i", "create", "pods").code == 0)
-        wait_for("widgets are served", lambda: self.admin.run("get", "widgets").code == 0)
+        self.admin.until(lambda output: "both are registered" in output.err, *ask, given=question)
+        self.alice.until(lambda output: output.code == 0, "auth", "can-i", "create", "pods")
+        self.admin.until(lambda output: output.code == 0, "get", "widgets")
 
 
 def _write(path: Path, content: Json) -> Path:

@@ -61,5 +61,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.failed:
         for process in item.config.stash.get(PROCESSES, ()):
             lines = process.text(item.stash[LOG_STARTS].get(process.name, 0)).splitlines()
-            report.sections.append((f"{process.name} logged", "\n".join(lines[-LOG_LINES:])))
+            if lines:
+                report.sections.append((f"{process.name} logged", "\n".join(lines[-LOG_LINES:])))
     return report

@@ -3,9 +3,12 @@
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from .processes import wait_for
 
 Json = dict[str, Any]
 
@@ -55,6 +58,20 @@ class Kubectl:
         output = self.run(*words, given=given)
         assert output.code != 0, f"kubectl {' '.join(words)} was not refused: {output.out}{output.err}"
         return output.err
+
+    def until(self, wanted: Callable[[Output], bool], *words: str, given: Json | None = None) -> None:
+        """Run a command again and again until its output is the wanted one."""
+        output = None
+
+        def probe() -> bool:
+            nonlocal output
+            output = self.run(*words, given=given)
+            return wanted(output)
+
+        try:
+            wait_for(f"kubectl {' '.join(words)}", probe)
+        except TimeoutError as error:
+            raise AssertionError(f"{error}: {output}") from None
 
     def create(self, given: Json, *words: str) -> Output:
         return self("create", "--validate=false", "-f", "-", *words, given=given)

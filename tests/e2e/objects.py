@@ -96,23 +96,18 @@ def rights() -> list[Json]:
 
 
 def registrations(url: str, authority: str) -> list[Json]:
-    """Our server's, for everything namespaced; `authority` is its CA in base64."""
+    """Our server's; `authority` is its CA in base64."""
+    everything = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}
     both = ["v1", "v1beta1"]
 
-    def webhook(name: str, path: str, seen: str, *, versions: list[str] = both, **fields: Any) -> Json:
+    def webhook(name: str, path: str, seen: str | None, *, versions: list[str] = both, **fields: Any) -> Json:
+        """For all that happens in the namespaces of that label; None: for objects outside of namespaces."""
+        namespaced = {"namespaceSelector": {"matchLabels": {"webhooks": seen}}} if seen else {}
         return {
             "name": f"{name}.example.com",
             "clientConfig": {"url": f"{url}{path}", "caBundle": authority},
-            "rules": [
-                {
-                    "apiGroups": ["*"],
-                    "apiVersions": ["*"],
-                    "resources": ["*/*"],
-                    "operations": ["*"],
-                    "scope": "Namespaced",
-                }
-            ],
-            "namespaceSelector": {"matchLabels": {"webhooks": seen}},
+            "rules": [everything | {"scope": "Namespaced" if seen else "Cluster"}],
+            **namespaced,
             "admissionReviewVersions": versions,
             "sideEffects": "None",
             "failurePolicy": "Fail",
@@ -137,5 +132,9 @@ def registrations(url: str, authority: str) -> list[Json]:
             "Validating",
             webhook("validate", "/admission/validate", "all"),
             webhook("validate-v1beta1", "/admission/validate", "v1beta1", versions=["v1beta1"]),
+            webhook("kept", "/admission/validate/kept", "one-by-one"),
+            webhook(
+                "cluster-wide", "/admission/validate", None, objectSelector={"matchLabels": {"judged": "yes"}}
+            ),
         ),
     ]

@@ -106,6 +106,16 @@ def greeting(review: AdmissionReview):
     return Allow(warnings=[hello, f"dry run: {review.dry_run}"])
 
 
+@mutating("configmaps", operations=["CREATE"], names=["temp-*"])
+def nothing_temporary(review: AdmissionReview):
+    return Deny(f"nothing called {review.name} here", reason="Conflict", code=409)
+
+
+@validating("namespaces", labels={"judged": "yes"})
+def team_namespaces(review: AdmissionReview):
+    return Allow() if review.name.startswith("team-") else Deny(f"{review.name} is no team's")
+
+
 # Admission: policies that go wrong, and several at once.
 
 

@@ -185,6 +185,20 @@ def test_an_object_of_no_concern_passes_silently(admin: Kubectl) -> None:
     assert admin.get("configmap", "plain")["data"] == {"a": "1"}
 
 
+def test_an_object_that_gets_its_name_later_is_known_by_the_beginning(admin: Kubectl) -> None:
+    given = config_map("temp-")
+    given["metadata"]["generateName"] = given["metadata"].pop("name")
+    error = admin.create_refused(given)
+    assert "Error from server (Conflict)" in error
+    assert 'admission webhook "mutate.example.com" denied the request: nothing called temp- here' in error
+
+
+def test_objects_outside_of_namespaces_are_judged(admin: Kubectl) -> None:
+    error = admin.create_refused(thing("v1", "Namespace", "mine", None, labels={"judged": "yes"}))
+    assert "mine is no team's" in error
+    admin.create(thing("v1", "Namespace", "team-mine", None, labels={"judged": "yes"}))
+
+
 def test_v1beta1_registrations_are_answered(admin: Kubectl) -> None:
     admin.create(pod("old", "legacy"))
     stored = admin.get("pod", "old", "-n", "legacy")
@@ -194,6 +208,14 @@ def test_v1beta1_registrations_are_answered(admin: Kubectl) -> None:
     error = admin.refused("delete", "configmap", "old", "-n", "legacy")
     assert 'admission webhook "validate-v1beta1.example.com" denied the request' in error
     assert "old is kept, it holds a" in error
+
+
+def test_a_policy_can_be_registered_by_itself(admin: Kubectl) -> None:
+    """Only `kept` is asked here, not the two that would deny this."""
+    labels = {"keep": "true", "policy": "two"}
+    admin.create(config_map("by-itself", "reinvoked", labels=labels, data={"a": "1"}))
+    error = admin.refused("delete", "configmap", "by-itself", "-n", "reinvoked")
+    assert 'admission webhook "kept.example.com" denied the request: by-itself is kept, it holds a' in error
 
 
 def test_reinvocation_completes_what_another_added_and_no_more(admin: Kubectl, cluster: Cluster) -> None:

@@ -13,10 +13,11 @@ SECRET = "hunter2"
 
 
 def test_a_policy_that_raises_denies_and_tells_no_details(admin: Kubectl, cluster: Cluster) -> None:
+    start = cluster.server.size()
     error = admin.create_refused(config_map("raises", labels={"policy": "raises"}))
     assert 'admission webhook "validate.example.com" denied the request' in error
     assert not [word for word in (SECRET, "RuntimeError", "Traceback", "policies.py") if word in error]
-    wait_for("the log holds the details", lambda: SECRET in cluster.server.text())
+    wait_for("the log holds the details", lambda: SECRET in cluster.server.text(start))
     assert "not found" in admin.refused("get", "configmap", "raises")
 
 

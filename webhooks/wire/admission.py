@@ -209,7 +209,8 @@ class AdmissionReview:
         Raises:
             ValueError: the object is so misshapen that a container could hide in it.
         """
-        return containers(self.target)
+        tree = self._target_tree()
+        return [] if tree is None else containers(tree, lambda: self.target)
 
     def label_sets(self) -> list[dict[str, str]]:
         """The labels of the object and of the old object, of those that are there."""

@@ -2,7 +2,7 @@
 
 from webhooks import AdmissionReview, Allow, Patch, Replace, mutating
 
-PATH = "/spec/replicas"
+REPLICAS = 5  # the object has 3
 
 
 @mutating("apps/deployments")
@@ -21,12 +21,12 @@ def read(review: AdmissionReview) -> Allow:
 @mutating("apps/deployments")
 def patch(review: AdmissionReview) -> Patch:
     """Write the operation by hand."""
-    return Patch([{"op": "replace", "path": PATH, "value": review.object["spec"]["replicas"] + 1}])
+    return Patch([{"op": "replace", "path": "/spec/replicas", "value": REPLICAS}])
 
 
 @mutating("apps/deployments")
 def replace(review: AdmissionReview) -> Replace:
     """Change the object and hand it back."""
     obj = review.object
-    obj["spec"]["replicas"] += 1
+    obj["spec"]["replicas"] = REPLICAS
     return Replace(obj)
