@@ -42,9 +42,8 @@ class Notes:
 
     def on(self, outcome: T) -> T:
         """The outcome with all that was noted, and nothing else."""
-        if not self._warnings and not self._audit:
-            if not outcome.warnings and not outcome.audit:
-                return outcome
+        if not (self._warnings or self._audit or outcome.warnings or outcome.audit):
+            return outcome
         return msgspec.structs.replace(outcome, warnings=_cut(list(self._warnings)), audit=self._audit)
 
     def _annotate(self, policy: str, key: str, value: str) -> None:

@@ -190,8 +190,7 @@ def _is_good(pair: ServingPair, names: list[str]) -> bool:
     except (OSError, ValueError):
         return False
     covered = {
-        _address(name) if kind == "IP Address" else name.lower()
-        for kind, name in certificate.get("subjectAltName", ())
+        _address(name) if kind == "IP Address" else name.lower() for kind, name in certificate.get("subjectAltName", ())
     }
     left = ssl.cert_time_to_seconds(certificate["notAfter"]) - time.time()
     return covered.issuperset(names) and left > _TIME_LEFT.total_seconds()
@@ -294,9 +293,7 @@ def _issue_serving(pair: ServingPair, directory: Path, names: list[str]) -> None
     from cryptography import x509
     from cryptography.x509.oid import ExtendedKeyUsageOID
 
-    alternatives = [
-        x509.IPAddress(ip_address(name)) if _address(name) else x509.DNSName(name) for name in names
-    ]
+    alternatives = [x509.IPAddress(ip_address(name)) if _address(name) else x509.DNSName(name) for name in names]
     extensions = [(x509.SubjectAlternativeName(alternatives), False)]
     _issue_leaf(pair, "webhooks", _authority(directory), ExtendedKeyUsageOID.SERVER_AUTH, extensions)
 
@@ -352,9 +349,7 @@ def _signed(
     return builder.sign(authority.key if authority else key, hashes.SHA256())
 
 
-def _key_identifier(
-    key: EllipticCurvePrivateKey, authority: _Authority | None
-) -> x509.AuthorityKeyIdentifier:
+def _key_identifier(key: EllipticCurvePrivateKey, authority: _Authority | None) -> x509.AuthorityKeyIdentifier:
     from cryptography import x509
 
     if authority is None:

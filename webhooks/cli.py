@@ -45,7 +45,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--client-ca", type=_FILE, help="Only take callers with a certificate that one of these signed (PEM).")
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes that answer.")
 def serve(**options: Any) -> None:
-    """Answer reviews until a signal ends it.
+    r"""Answer reviews until a signal ends it.
 
     Prints one line, "ready https://HOST:PORT", when it answers.
 

@@ -1,8 +1,8 @@
 """From a review to a verdict: select the policies, run them, merge what they said, diff what they changed.
 
-What a protocol makes of its policies' outcomes is a *flow*: a generator that yields the policies to run next, together, and
-is sent their results; what it returns is the verdict. So the same rules drive policies that all run in place, with no task
-and no waiting, and policies that wait.
+What a protocol makes of its policies' outcomes is a *flow*: a generator that yields the policies to run next, together,
+and is sent their results; what it returns is the verdict. So the same rules drive policies that all run in place, with
+no task and no waiting, and policies that wait.
 """
 
 import asyncio

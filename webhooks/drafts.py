@@ -171,9 +171,7 @@ def _settled(value: Any, trail: list[str | int]) -> Any:
     return _settled_scalar(value, trail)
 
 
-def _settled_dict(
-    value: dict[str, Any], base: dict[str, Any] | None, trail: list[str | int]
-) -> dict[str, Any]:
+def _settled_dict(value: dict[str, Any], base: dict[str, Any] | None, trail: list[str | int]) -> dict[str, Any]:
     _refuse_depth(trail)
     known = base or {}
     same = base is not None and len(base) == len(value)

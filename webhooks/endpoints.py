@@ -2,30 +2,29 @@
 
 What each result becomes, in one table:
 
-    what happened                                     AdmissionReview      ImageReview      SubjectAccessReview, TokenReview
-    ------------------------------------------------  -------------------  ---------------  --------------------------------
-    a verdict                                         200                  200              200
-    a policy failed, on_error unset                   200, denied 500/504  200, denied      500: not kept, asked again
-    a policy failed, on_error="deny"                  200, denied 500/504  200, denied      200, denied / unauthenticated
-    a policy failed, on_error="allow"                 200, its say is left out, and a warning and an annotation say so
-    a body that is no review, or beyond the limits    200, denied with the error's code where the uid can be told,
-                                                      else an HTTP error of that code: 400, 413, 422
-    a failure of our own                              200, denied 500      500              500
-    wrong media type or content encoding              415
-    wrong method                                      405
-    a path that is none of ours                       404
+    what happened                      AdmissionReview      ImageReview   SubjectAccessReview, TokenReview
+    ---------------------------------  -------------------  ------------  --------------------------------
+    a verdict                          200                  200           200
+    a policy failed, on_error unset    200, denied 500/504  200, denied   500: not kept, asked again
+    a policy failed, on_error="deny"   200, denied 500/504  200, denied   200, denied / unauthenticated
+    a policy failed, on_error="allow"  200, its say is left out, and a warning and an annotation say so
+    no review, or beyond the limits    200, denied with the error's code where the uid can be told,
+                                       else an HTTP error of that code: 400, 413, 422
+    a failure of our own               200, denied 500      500           500
+    wrong media type or encoding       415
+    wrong method                       405
+    a path that is none of ours        404
 
-An HTTP error obeys the caller's failure policy, which may let a request pass unreviewed; hence the denials. The caller keeps
-the answers of the two last, but not errors; hence the errors there.
+An HTTP error obeys the caller's failure policy, which may let a request pass unreviewed; hence the denials. Answers to
+the last two kinds are kept by the caller, errors are not; hence the errors there.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from webhooks.decisions import Deny
 from webhooks.dispatch import Dispatcher, Verdict
 from webhooks.durations import parse_duration
 from webhooks.errors import MalformedReview
@@ -201,9 +200,10 @@ def endpoints(dispatcher: Dispatcher, metrics: Metrics) -> Mapping[str, AnyEndpo
     for path, wire, kind in _PATHS:
         found[path] = Endpoint(wire, kind, dispatcher, metrics)
     for policy in dispatcher.registry:
-        path = _ONE_POLICY.get(policy.kind)
-        if path is not None:
-            found[f"{path}/{policy.name}"] = Endpoint(admission, policy.kind, dispatcher, metrics, policy)
+        if policy.kind in _ONE_POLICY:
+            found[f"{_ONE_POLICY[policy.kind]}/{policy.name}"] = Endpoint(
+                admission, policy.kind, dispatcher, metrics, policy
+            )
     return found
 
 

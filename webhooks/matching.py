@@ -35,7 +35,7 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str) -> "Rule":
-        """Read ``[group/][version/]resource[/subresource]``, such as pods, pods/exec, */scale, apps/v1/deployments, */*.
+        """Read ``[group/][version/]resource[/subresource]``: pods, pods/exec, */scale, apps/v1/deployments, */*.
 
         A first part with a dot, or a built-in group without one (``core`` is the core group), names the group.
 

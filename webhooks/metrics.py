@@ -39,7 +39,7 @@ class Metrics:
         )
         self.in_place = Gauge(
             "webhooks_policy_in_place",
-            "Whether a def policy runs in place, having shown itself quick, and not in a thread: in how many processes.",
+            "In how many processes a def policy runs in place, having shown itself quick, and not in a thread.",
             ("policy",),
             registry=self.registry,
             multiprocess_mode="livesum",

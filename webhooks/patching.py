@@ -126,9 +126,7 @@ def _compare_objects(
             operations.append({"op": "add", "path": f"{path}/{_escaped(key)}", "value": new})
 
 
-def _compare_arrays(
-    before: list[Any], after: list[Any], path: str, depth: int, operations: list[Operation]
-) -> None:
+def _compare_arrays(before: list[Any], after: list[Any], path: str, depth: int, operations: list[Operation]) -> None:
     if len(before) + len(after) > 1 and not (before and after):
         operations.append({"op": "replace", "path": path, "value": after})
         return
@@ -233,7 +231,7 @@ def _cheapest(
     return pairs[::-1]
 
 
-def apply(document: Any, operations: Sequence[Operation]) -> Any:
+def apply(document: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
     """The document after these operations (RFC 6902 section 4); the document given stays as it is.
 
     All that no operation touches is shared with the document, and what operations put in is shared with them.

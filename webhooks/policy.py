@@ -1,4 +1,4 @@
-"""The decorators that make policies of plain functions. A policy is a value: nothing is registered, and it can be called."""
+"""The decorators that make policies of plain functions. A policy is a value: nothing registers it, one can call it."""
 
 import functools
 import inspect
@@ -275,7 +275,7 @@ def mutating(
 ) -> Callable[[Callable[..., Mutation | Awaitable[Mutation]]], Policy[AdmissionReview, Mutation]]:
     """Make a policy that changes objects before they are stored; it may deny them too.
 
-    It can be called again with the object that others have changed meanwhile, so what it does twice must be as done once.
+    It can be called again with the object that others have changed meanwhile: what it does twice must be as done once.
     The arguments and errors are those of `validating`.
     """
 
@@ -364,7 +364,7 @@ def authenticating(
     """
 
     def decorate(function: _AuthenticatingFunction) -> Policy[Any, Any]:
-        if on_error == "allow":
+        if on_error not in (None, "deny"):
             raise ConfigurationError("a failure of an authenticator cannot be allowed: there is no user to be")
         return _policy(function, "authenticating", AnyMatch(), name, timeout, on_error)
 

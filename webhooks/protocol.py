@@ -1,11 +1,10 @@
 """HTTP on a connection: uvicorn's protocol, which answers a complete review by itself, with no task and no ASGI.
 
-A review's path, body and answer are all that matters, and most answers are there at once, so the machinery that ASGI needs for
-the general case would cost as much again as the rest. Everything else, and a review behind another request that is still being
-answered, goes the common way.
+A review's path, body and answer are all that matters, and most answers are there at once, so the machinery that ASGI
+needs for the general case would cost as much again as the rest. Everything else, and a review behind another request
+that is still being answered, goes the common way.
 """
 
-import asyncio
 from collections.abc import Awaitable
 from typing import Any
 

@@ -79,8 +79,6 @@ class Registry:
     def _remember(self, key: tuple[Kind, Hashable], review: Any) -> tuple[AnyPolicy, ...]:
         if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
-        candidates = tuple(
-            policy for policy in self if policy.kind == key[0] and policy.match.wants_kind(review)
-        )
+        candidates = tuple(policy for policy in self if policy.kind == key[0] and policy.match.wants_kind(review))
         self._known[key] = candidates
         return candidates

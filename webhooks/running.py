@@ -64,8 +64,8 @@ class Pace(msgspec.Struct):
 class Runner:
     """Runs policies, and remembers how quick each of them is.
 
-    A ``def`` policy may block, so it runs in a worker thread. But the hop to the thread costs more than most policies do: one
-    that was quick many times runs in place, until its first slow call there.
+    A ``def`` policy may block, so it runs in a worker thread. But the hop to the thread costs more than most policies
+    do: one that was quick many times runs in place, until its first slow call there.
 
     Args:
         policies: those it will run.
@@ -128,7 +128,9 @@ class Runner:
             if not future.done() and not call.cancel():
                 self._count_overrun(policy.name, 1)
                 call.add_done_callback(lambda _: self._count_overrun(policy.name, -1))
-        return future.result() if future.done() and not future.cancelled() else _overrun(policy, perf_counter() - started)
+        if future.done() and not future.cancelled():
+            return future.result()
+        return _overrun(policy, perf_counter() - started)
 
     def _call_in_thread(self, policy: AnyPolicy, review: Any) -> Result:
         result = _call(policy, review, perf_counter())
@@ -176,7 +178,9 @@ async def _run_on_loop(policy: AnyPolicy, review: Any, started: float, budget: f
     finally:
         if not task.done():
             task.cancel()  # and no waiting for it: it may refuse to end
-    return task.result() if task.done() and not task.cancelled() else _overrun(policy, perf_counter() - started)
+    if task.done() and not task.cancelled():
+        return task.result()
+    return _overrun(policy, perf_counter() - started)
 
 
 def _failure(error: BaseException) -> PolicyFailure | MalformedReview:

@@ -173,7 +173,13 @@ def on_signal(stop: Callable[[], None]) -> None:
         loop.add_signal_handler(number, stop)
     parent = parent_process()
     if parent is not None:
-        loop.add_reader(parent.sentinel, lambda: (loop.remove_reader(parent.sentinel), stop()))
+        sentinel = parent.sentinel
+
+        def orphaned() -> None:
+            loop.remove_reader(sentinel)
+            stop()
+
+        loop.add_reader(sentinel, orphaned)
 
 
 def run(settings: Settings) -> None:
@@ -209,8 +215,12 @@ def answer(
     if ops is not None:
         servers.insert(0, (Server(Starlette(routes=app.operations)), ops))
 
+    def stop() -> None:
+        for server, _ in servers:
+            server.stop()
+
     async def serve() -> None:
-        on_signal(lambda: [server.stop() for server, _ in servers] and None)
+        on_signal(stop)
         await asyncio.gather(*(server.serve([listener]) for server, listener in servers))
 
     # What is here now stays for good: the collector need not look at it again, nor often at what a large body makes.

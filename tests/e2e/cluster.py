@@ -101,7 +101,7 @@ class Cluster:
             *("--host", "127.0.0.1", "--port", self.port, "--ops-port", self.ops_port),
             *("--certs-dir", self._folder / "certs"),
             *("--client-ca", self._callers.certificate),
-            *("--workers", 1),
+            *("--workers", 2),
             cwd=ROOT,
             env={key: value for key, value in os.environ.items() if not key.startswith("WEBHOOKS_")},
         )

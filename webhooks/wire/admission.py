@@ -17,7 +17,7 @@ from webhooks.wire.users import User, user_of
 KIND = "AdmissionReview"
 _OPERATIONS = frozenset(("CREATE", "UPDATE", "DELETE", "CONNECT"))
 
-_Text = str | None | msgspec.UnsetType
+_Text = str | msgspec.UnsetType | None
 
 
 class GroupVersionKind(msgspec.Struct, frozen=True):
@@ -42,8 +42,8 @@ class _Request(msgspec.Struct):
     kind: GroupVersionKind
     resource: GroupVersionResource
     subResource: _Text = msgspec.UNSET  # noqa: N815
-    requestKind: GroupVersionKind | None | msgspec.UnsetType = msgspec.UNSET  # noqa: N815
-    requestResource: GroupVersionResource | None | msgspec.UnsetType = msgspec.UNSET  # noqa: N815
+    requestKind: GroupVersionKind | msgspec.UnsetType | None = msgspec.UNSET  # noqa: N815
+    requestResource: GroupVersionResource | msgspec.UnsetType | None = msgspec.UNSET  # noqa: N815
     requestSubResource: _Text = msgspec.UNSET  # noqa: N815
     name: _Text = msgspec.UNSET
     namespace: _Text = msgspec.UNSET
@@ -51,7 +51,7 @@ class _Request(msgspec.Struct):
     userInfo: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # noqa: N815
     object: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     oldObject: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # noqa: N815
-    dryRun: bool | None | msgspec.UnsetType = msgspec.UNSET  # noqa: N815
+    dryRun: bool | msgspec.UnsetType | None = msgspec.UNSET  # noqa: N815
     options: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -266,7 +266,7 @@ def decode(body: bytes) -> AdmissionReview:
     envelope = envelopes.decode(_decoder, body)
     request = envelope.request
     if envelope.kind != KIND or envelope.apiVersion not in ADMISSION:
-        raise MalformedReview(f"{envelope.apiVersion[:64]} {envelope.kind[:64]} is no known kind of AdmissionReview")
+        raise envelopes.unknown(envelope.apiVersion, envelope.kind, KIND)
     if not request.uid:
         raise MalformedReview("request.uid is empty")
     if request.operation not in _OPERATIONS:

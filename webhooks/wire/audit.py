@@ -1,8 +1,7 @@
-"""Audit EventList, v1: records that a server sends along. Nothing is decided about them, so any success is an answer."""
+"""Audit EventList, v1: records that a server sends along. Nothing is decided about them; any success is an answer."""
 
 import msgspec
 
-from webhooks.errors import MalformedReview
 from webhooks.wire import envelopes
 from webhooks.wire.groups import AUDIT
 
@@ -30,5 +29,5 @@ def decode(body: bytes) -> tuple[AuditEvent, ...]:
     """
     envelope = envelopes.decode_whole(_Envelope, body)
     if envelope.kind != KIND or envelope.apiVersion not in AUDIT:
-        raise MalformedReview(f"{envelope.apiVersion[:64]} {envelope.kind[:64]} is no known kind of EventList")
+        raise envelopes.unknown(envelope.apiVersion, envelope.kind, KIND)
     return envelope.items

@@ -77,7 +77,7 @@ def decode(body: bytes) -> TokenReview:
     """
     envelope = envelopes.decode_whole(_Envelope, body)
     if envelope.kind != KIND or envelope.apiVersion not in AUTHENTICATION:
-        raise MalformedReview(f"{envelope.apiVersion[:64]} {envelope.kind[:64]} is no known kind of TokenReview")
+        raise envelopes.unknown(envelope.apiVersion, envelope.kind, KIND)
     if not envelope.spec.token:
         raise MalformedReview("spec.token is empty")
     return TokenReview(envelope)

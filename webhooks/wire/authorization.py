@@ -163,7 +163,7 @@ def decode(body: bytes) -> AccessReview:
     """
     envelope = envelopes.decode_whole(_Envelope, body)
     if envelope.kind != KIND or envelope.apiVersion not in AUTHORIZATION:
-        raise MalformedReview(f"{envelope.apiVersion[:64]} {envelope.kind[:64]} is no known kind of SubjectAccessReview")
+        raise envelopes.unknown(envelope.apiVersion, envelope.kind, KIND)
     spec = envelope.spec
     if (spec.resource_attributes is None) == (spec.non_resource_attributes is None):
         raise MalformedReview("exactly one of spec.resourceAttributes and spec.nonResourceAttributes is needed")

@@ -1,9 +1,9 @@
 """JSON, strictly: what decodes here means the same to every reader, and survives being written again.
 
-Refused beyond what JSON itself refuses: duplicate keys, nesting over 200 levels, integers outside int64, and more values
-than a real object has. Checking that on every request must not cost more than decoding does, so it is done by a proof: a
-document that, written again, is what was read to the byte, repeated no key and rounded no number. Callers write as we do,
-compactly, so the proof nearly always holds; when it does not, a slow and exact reader decides.
+Refused beyond what JSON itself refuses: duplicate keys, nesting over 200 levels, integers outside int64, and more
+values than a real object has. Checking that on every request must not cost more than decoding does, so it is done by a
+proof: a document that, written again, is what was read to the byte, repeated no key and rounded no number. Callers
+write as we do, compactly, so the proof nearly always holds; when it does not, a slow and exact reader decides.
 """
 
 import json
@@ -130,8 +130,8 @@ def load_exactly(raw: bytes) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        seen: set[str] = set()
-        repeated = next(key for key, _ in pairs if key in seen or seen.add(key))
+        keys = [key for key, _ in pairs]
+        repeated = next(key for key in keys if keys.count(key) > 1)
         raise MalformedReview(f"duplicate key {repeated[:64]!r}")
     return members
 
@@ -160,4 +160,3 @@ def _children(node: Any) -> list[Any]:
     if isinstance(node, dict):
         return list(node.values())
     return node if isinstance(node, list) else []
-

@@ -13,7 +13,7 @@ MAX_BODY = 7 * 1024 * 1024  # bytes; an API server's objects end at about 3 MiB,
 _encode = msgspec.json.Encoder().encode
 _STAND_IN_SIZE = 64
 
-# What the answer must repeat stands first in what real servers send, so it can be told even from a body that does not decode.
+# What the answer must repeat stands first in what servers send, so it can be told from a body that does not decode.
 _HEAD = 4096
 _HEADER = rb'"(?:kind|apiVersion)"\s*:\s*"[^"\\]{0,256}"\s*,\s*'
 _UID = re.compile(rb'\s*\{\s*((?:%b){0,2})"request"\s*:\s*\{\s*"uid"\s*:\s*"([^"\\\x00-\x1f]{1,256})"' % _HEADER)
@@ -55,6 +55,11 @@ def decode_whole(type_: type[T], body: bytes) -> T:
         return msgspec.convert(tree, type_)
     except msgspec.ValidationError as error:
         raise MalformedReview(str(error)) from None
+
+
+def unknown(api_version: str, kind: str, wanted: str) -> MalformedReview:
+    """The error of a review of another kind or version than is wanted."""
+    return MalformedReview(f"{api_version[:64]} {kind[:64]} is no known version of {wanted}")
 
 
 def _without_documents(envelope: Any, body: bytes) -> bytes:

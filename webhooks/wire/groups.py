@@ -1,4 +1,4 @@
-"""The two spellings of every API group: the specification's ``*.svc.io`` and the ``*.k8s.io`` that most servers send."""
+"""The two spellings of every API group: the specification's ``*.svc.io``, and ``*.k8s.io`` as most servers send."""
 
 _SUFFIXES = ("svc.io", "k8s.io")
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import msgspec
 
 from webhooks.decisions import Decision, Deny
-from webhooks.errors import MalformedReview
 from webhooks.references import ImageReference
 from webhooks.wire import envelopes
 from webhooks.wire.groups import IMAGE_POLICY
@@ -87,7 +86,7 @@ def decode(body: bytes) -> ImageReview:
     """
     envelope = envelopes.decode_whole(_Envelope, body)
     if envelope.kind != KIND or envelope.apiVersion not in IMAGE_POLICY:
-        raise MalformedReview(f"{envelope.apiVersion[:64]} {envelope.kind[:64]} is no known kind of ImageReview")
+        raise envelopes.unknown(envelope.apiVersion, envelope.kind, KIND)
     return ImageReview(envelope)
 
 
