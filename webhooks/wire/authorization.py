@@ -93,7 +93,7 @@ class AccessReview:
         groups: the groups the user is in.
         extra: further facts from the authenticator.
         is_resource: whether it is about a resource; else it is about a `path`.
-        verb: get, list, watch, create, update, patch, delete, deletecollection ...; of a path, the method in lower case.
+        verb: get, list, watch, create, update, patch, delete ...; of a path, the method in lower case
         namespace: empty for resources without one, and for requests across all namespaces.
         group: the API group; empty for the core group.
         version: the API version.
