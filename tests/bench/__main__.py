@@ -16,9 +16,7 @@ from tests.bench.servers import BenchError, make_certificate
 def main() -> int:
     """Run the benchmark; a missed target is printed, only an error fails."""
     arguments = _arguments()
-    plan = Plan(
-        arguments.rounds, arguments.seconds, arguments.warmup, (1, AT, 32), starts=5, only=arguments.only
-    )
+    plan = Plan(arguments.rounds, arguments.seconds, arguments.warmup, (1, AT, 32), starts=5, only=arguments.only)
     if arguments.quick:
         plan = Plan(rounds=1, seconds=1, warmup=1, connections=(AT,), starts=1, only=arguments.only)
     print(f"{os.cpu_count()} processors, load average {os.getloadavg()[0]:.1f} before", file=sys.stderr)

@@ -87,9 +87,7 @@ def _nginx(place: Place) -> list[str]:
         raise NotHereError("no nginx")
     configuration = place.folder / "nginx.conf"
     configuration.write_text(
-        NGINX.format(
-            folder=place.folder, port=place.port, certificate=place.certificate, key=place.key, answer=ANSWER
-        )
+        NGINX.format(folder=place.folder, port=place.port, certificate=place.certificate, key=place.key, answer=ANSWER)
     )
     return [nginx, "-p", str(place.folder), "-c", str(configuration)]
 
@@ -104,21 +102,15 @@ def _ours(policies: str) -> Callable[[Place], list[str]]:
 
 MUTATE, VALIDATE = "/admission/mutate", "/admission/validate"
 NGINX_LIMIT = Candidate("nginx", "nginx, static answer", "/", _nginx, "answer", denies=False)
-CEILING = Candidate(
-    "ceiling", "bare ceiling", "/admit", _peer("ceiling.py", "uvicorn", "uvloop", "httptools")
-)
+CEILING = Candidate("ceiling", "bare ceiling", "/admit", _peer("ceiling.py", "uvicorn", "uvloop", "httptools"))
 GO = Candidate("go", "plain Go", "/admit", _go)
 KOPF = Candidate("kopf", "kopf", "/admit", _peer("kopf_server.py", "kopf", "uvloop"))
 OURS = Candidate("webhooks", "webhooks", MUTATE, _ours("pair.py"))
 REPLACING = Candidate("replacing", "webhooks, by Replace", MUTATE, _ours("replacing.py"))
 CHECKING = Candidate("checking", "webhooks, validating alone", VALIDATE, _ours("checking.py"), "allow")
-ALLOWING = Candidate(
-    "allowing", "webhooks, one that allows", MUTATE, _ours("allowing.py"), "allow", denies=False
-)
+ALLOWING = Candidate("allowing", "webhooks, one that allows", MUTATE, _ours("allowing.py"), "allow", denies=False)
 MANY = Candidate("many", "webhooks, one of 200", MUTATE, _many, "allow", denies=False)
-ONE_FIELD = Candidate(
-    "one-field", "webhooks, one field", f"{MUTATE}/patch", _ours("one_field.py"), denies=False
-)
+ONE_FIELD = Candidate("one-field", "webhooks, one field", f"{MUTATE}/patch", _ours("one_field.py"), denies=False)
 
 PEERS = [NGINX_LIMIT, CEILING, GO, KOPF]
 EXTRAS = [REPLACING, CHECKING, ALLOWING, MANY]

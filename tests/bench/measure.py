@@ -10,8 +10,8 @@ from statistics import median
 from typing import NamedTuple
 
 from tests.bench import bodies
-from tests.bench.candidates import EXTRAS, ONE_FIELD, OURS, PEERS
-from tests.bench.check import check
+from tests.bench.candidates import EXTRAS, MUTATE, ONE_FIELD, OURS, PEERS
+from tests.bench.check import check, check_one_field
 from tests.bench.load import Sample, load
 from tests.bench.servers import Candidate, NotHereError, Server, running
 
@@ -129,14 +129,15 @@ def _rounds(plan: Plan, servers: list[Server], results: Results) -> None:
 
 
 def _one_field(plan: Plan, server: Server, body: Path, results: Results) -> None:
-    urls = {name: server.url(f"/admission/mutate/{name}") for name in ONE_FIELD_POLICIES}
-    for url in urls.values():
-        load(url, body, AT, plan.warmup)
+    paths = {name: f"{MUTATE}/{name}" for name in ONE_FIELD_POLICIES}
+    check_one_field(server, paths, body.read_bytes())
+    for path in paths.values():
+        load(server.url(path), body, AT, plan.warmup)
     for number in range(plan.rounds):
         _say(f"round {number + 1} of {plan.rounds}: one field of 30 kB")
-        for name, url in urls.items():
+        for name, path in paths.items():
             before = server.cpu_seconds()
-            sample = load(url, body, 1, plan.seconds)
+            sample = load(server.url(path), body, 1, plan.seconds)
             cpu = server.cpu_seconds() - before
             results.one_field[name].append(Cost(1e6 / sample.rate, 1e6 * cpu / sample.requests))
 

@@ -45,9 +45,7 @@ def raw(results: Results) -> dict[str, Any]:
         ],
         "start_seconds": results.starts,
         "memory_mb": results.memory_mb,
-        "one_field_us": {
-            name: [cost._asdict() for cost in costs] for name, costs in results.one_field.items()
-        },
+        "one_field_us": {name: [cost._asdict() for cost in costs] for name, costs in results.one_field.items()},
         "targets": [target._asdict() for target in targets(results)],
     }
 
@@ -63,9 +61,7 @@ def _speed_targets(results: Results) -> Iterator[Target]:
         peers = [peer for peer in (go, kopf) if results.has(OURS.name, peer.server)]
         for peer in peers[:1]:  # kopf is the measure where there is no Go
             least, ratio = FASTER_THAN[peer.server][body], results.rate_ratio(ours, peer)
-            yield _at_least(
-                f"{body}: requests per second, of {results.titles[peer.server]}", least, ratio, "x"
-            )
+            yield _at_least(f"{body}: requests per second, of {results.titles[peer.server]}", least, ratio, "x")
         for peer in peers:
             p99 = results.p99_ratio(ours, peer)
             yield _at_most(f"{body}: p99, of {results.titles[peer.server]}", 1.0, p99, "x")
@@ -74,9 +70,7 @@ def _speed_targets(results: Results) -> Iterator[Target]:
             yield _at_most(f"{body}: time per request, of the bare ceiling", TIME_OF_CEILING, ratio, "x")
     if results.has(MANY.name, ALLOWING.name):
         ratio = results.rate_ratio(Case(MANY.name, "small", AT), Case(ALLOWING.name, "small", AT))
-        yield _at_least(
-            "small: requests per second with 200 loaded, of one loaded", RATE_OF_ONE_LOADED, ratio, "x"
-        )
+        yield _at_least("small: requests per second with 200 loaded, of one loaded", RATE_OF_ONE_LOADED, ratio, "x")
 
 
 def _footprint_targets(results: Results) -> Iterator[Target]:
@@ -87,9 +81,7 @@ def _footprint_targets(results: Results) -> Iterator[Target]:
     if results.one_field:
         for policy in ("patch", "replace"):
             cost = results.extra_cost(policy, than="allow").wall_us
-            yield _at_most(
-                f"one field of 30 kB by {policy}, more than one that allows", ONE_FIELD_US, cost, " us"
-            )
+            yield _at_most(f"one field of 30 kB by {policy}, more than one that allows", ONE_FIELD_US, cost, " us")
 
 
 def _at_least(what: str, least: float, seen: float, unit: str) -> Target:

@@ -68,9 +68,7 @@ class Server:
         context = ssl.create_default_context(cafile=self.place.certificate)
         connection = http.client.HTTPSConnection("127.0.0.1", self.place.port, timeout=10, context=context)
         try:
-            connection.request(
-                "POST", path or self.candidate.path, body, {"Content-Type": "application/json"}
-            )
+            connection.request("POST", path or self.candidate.path, body, {"Content-Type": "application/json"})
             response = connection.getresponse()
             content = response.read()
         finally:
@@ -109,9 +107,7 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
 
 
 @contextmanager
-def running(
-    candidate: Candidate, certificate: tuple[Path, Path], scratch: Path, probe: bytes
-) -> Iterator[Server]:
+def running(candidate: Candidate, certificate: tuple[Path, Path], scratch: Path, probe: bytes) -> Iterator[Server]:
     """Start a candidate, wait for its first right answer, and end it."""
     place = Place(_free_port(), *certificate, scratch / candidate.name)
     place.folder.mkdir(exist_ok=True)

@@ -133,8 +133,6 @@ def registrations(url: str, authority: str) -> list[Json]:
             webhook("validate", "/admission/validate", "all"),
             webhook("validate-v1beta1", "/admission/validate", "v1beta1", versions=["v1beta1"]),
             webhook("kept", "/admission/validate/kept", "one-by-one"),
-            webhook(
-                "cluster-wide", "/admission/validate", None, objectSelector={"matchLabels": {"judged": "yes"}}
-            ),
+            webhook("cluster-wide", "/admission/validate", None, objectSelector={"matchLabels": {"judged": "yes"}}),
         ),
     ]

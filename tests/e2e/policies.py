@@ -156,10 +156,7 @@ def second_of_two(review: AdmissionReview):
 @mutating("pods", operations=["CREATE"], namespaces=["reinvoked"])
 def pull_always(review: AdmissionReview):
     return Patch(
-        [
-            {"op": "replace", "path": f"{one.pointer}/imagePullPolicy", "value": "Always"}
-            for one in review.containers()
-        ]
+        [{"op": "replace", "path": f"{one.pointer}/imagePullPolicy", "value": "Always"} for one in review.containers()]
     )
 
 

@@ -54,9 +54,7 @@ def wait_for(what: str, probe: Callable[[], T | None], *, seconds: float = 10) -
 class Process:
     """A process that leads a group of its own and writes all it says into one log file."""
 
-    def __init__(
-        self, name: str, command: list[str], *, log: Path, cwd: Path, env: Mapping[str, str]
-    ) -> None:
+    def __init__(self, name: str, command: list[str], *, log: Path, cwd: Path, env: Mapping[str, str]) -> None:
         self.name = name
         self.log = log
         with log.open("wb") as out:

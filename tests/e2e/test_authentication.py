@@ -39,6 +39,4 @@ def test_a_tokens_groups_give_rights(jane: Kubectl) -> None:
 @pytest.mark.parametrize("token", ["unknown-token", "revoked-token"])
 def test_other_tokens_are_nobodys(cluster: Cluster, token: str) -> None:
     error = cluster.bearer(token, token).refused("get", "configmaps")
-    assert "You must be logged in to the server" in error
-    event = cluster.audited("list", "configmaps", None, code=401)
-    assert event["user"] == {}
+    assert "You must be logged in to the server (Unauthorized)" in error
