@@ -50,13 +50,14 @@ class WebhookApp(FastAPI):
 
     Attributes:
         endpoints: the review paths.
+        metrics: what is counted.
         runner: what runs the policies.
         operations: the routes for health and metrics alone, which can be served on a port of their own.
     """
 
     def __init__(self, registry: Registry) -> None:
         super().__init__(title="cluster-webhooks", docs_url=None, redoc_url=None)
-        metrics = Metrics()
+        self.metrics = metrics = Metrics()
         dispatcher = Dispatcher(registry, metrics.paced)
         self.runner = dispatcher.runner
         self.endpoints = endpoints(dispatcher, metrics)

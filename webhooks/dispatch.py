@@ -132,31 +132,32 @@ def _unanimous(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
 
 def _threaded(review: AdmissionReview, policies: Sequence[AnyPolicy]) -> Flow:
     """One after another, each on what the one before left; the first denial ends it."""
-    original = tree = review.original()
+    original = review
     results: list[Result] = []
-    changes: list[Outcome | None] = []
+    changes: list[Outcome] = []
     notes = Notes()
     for policy in policies:
         [result] = yield [(policy, review.fresh())]
-        changed = _change(result, tree)
+        changed = _change(result, review)
         results.append(result)
         denial = _denial(result, notes)
         if denial is not None:
             return Verdict(_merge_denials([(result, denial)], notes), results)
-        if changed is not tree:
+        if changed is not review and result.outcome is not None:
             changes.append(result.outcome)
-            tree, review = changed, review.replaced(changed)
-    if tree is original:
+            review = changed
+    if review is original:
         return Verdict(notes.on(Allow()), results)
-    return _patched(original, tree, changes, results, notes)
+    return _patched(original.tree, review.tree, changes, results, notes)
 
 
-def _change(result: Result, tree: Any) -> Any:
-    """The object as the policy's outcome leaves it; an outcome that cannot be followed becomes a failure."""
+def _change(result: Result, review: AdmissionReview) -> AdmissionReview:
+    """The review as the policy's outcome leaves it; an outcome that cannot be followed becomes a failure."""
     outcome = result.outcome
     if not isinstance(outcome, Replace | Patch):
-        return tree
+        return review
     try:
+        tree = review.tree
         if tree is None:
             raise PolicyFailure("changed an object where there is none to change (DELETE)")
         changed = settle(outcome.object) if isinstance(outcome, Replace) else patching.apply(tree, outcome.operations)
@@ -165,24 +166,18 @@ def _change(result: Result, tree: Any) -> Any:
     except (PatchError, PolicyFailure, TypeError, ValueError) as error:
         result.failure = PolicyFailure(str(error))
         result.outcome = None
-        return tree
-    return changed
+        return review
+    return review if changed is tree else review.replaced(changed)
 
 
-def _patched(original: Any, tree: Any, changes: list[Outcome | None], results: list[Result], notes: Notes) -> Verdict:
+def _patched(original: Any, tree: Any, changes: list[Outcome], results: list[Result], notes: Notes) -> Verdict:
     """The verdict with the one patch that leads from the original to what the policies left, proven to apply."""
     last = results[-1]
     try:
-        operations = patching.diff(original, tree)
+        operations = _operations(original, tree, changes)
         if not operations:
             return Verdict(notes.on(Allow()), results)
-        sole = changes[0] if len(changes) == 1 else None
-        if isinstance(sole, Patch):
-            patch = _proven(sole.operations)
-        else:
-            patch = _proven(operations)
-            if patching.apply(original, operations) != tree:
-                raise PolicyFailure("the patch does not lead to the object that was wanted")
+        patch = _as_sent(operations)
     except (PatchError, PolicyFailure, TypeError) as error:
         last.failure = PolicyFailure(f"no patch could be made: {error}")
         last.outcome = None
@@ -190,8 +185,19 @@ def _patched(original: Any, tree: Any, changes: list[Outcome | None], results: l
     return Verdict(notes.on(Allow()), results, patch)
 
 
-def _proven(operations: Sequence[Mapping[str, Any]]) -> bytes:
-    """Operations that have been applied here, as JSON that says what they said."""
+def _operations(original: Any, tree: Any, changes: list[Outcome]) -> Sequence[Mapping[str, Any]]:
+    """The operations that lead from one to the other, applied here already; none where nothing changed."""
+    sole = changes[0]
+    if len(changes) == 1 and isinstance(sole, Patch) and tree != original:
+        return sole.operations
+    operations = patching.diff(original, tree)
+    if operations and patching.apply(original, operations) != tree:
+        raise PolicyFailure("the patch does not lead to the object that was wanted")
+    return operations
+
+
+def _as_sent(operations: Sequence[Mapping[str, Any]]) -> bytes:
+    """Operations as JSON, if that says what they said."""
     patch = orjson.dumps(operations)
     if orjson.loads(patch) != operations:
         raise PolicyFailure("a value in the patch is not JSON")

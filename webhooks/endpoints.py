@@ -104,7 +104,7 @@ class Endpoint:
         self._wire = wire
         self._kind: Kind = kind
         self._decide = dispatcher.decide
-        self._record = metrics.recorder(wire.KIND)
+        self._metrics = metrics
         self._only = only
 
     def answer(self, body: bytes, query: bytes) -> Answer | Awaitable[Answer]:
@@ -140,7 +140,7 @@ class Endpoint:
 
     def _finish(self, review: Any, verdict: Verdict) -> Answer:
         answer = self._encoded(review, verdict)
-        self._record(review, verdict)
+        self._metrics.record(self._wire.KIND, review, verdict)
         return answer
 
     def _encoded(self, review: Any, verdict: Verdict) -> Answer:
@@ -159,7 +159,7 @@ class Endpoint:
         """
         logger.warning("refused a malformed %s: %s", self._wire.KIND, malformed)
         denial = admission.encode_malformed(body, malformed) if self._wire is admission else None
-        self._record.malformed(malformed.code)
+        self._metrics.count(self._wire.KIND, "malformed", malformed.code)
         close = malformed.code == 413
         if denial is None:
             return error(malformed.code, f"the review was not understood: {malformed}", close=close)
@@ -174,7 +174,7 @@ class AuditEndpoint:
     """The path for audit events: nothing is decided, they are counted."""
 
     def __init__(self, metrics: Metrics) -> None:
-        self._count = metrics.audit_events
+        self._metrics = metrics
 
     def answer(self, body: bytes, query: bytes) -> Answer:  # noqa: ARG002
         """Take a batch of events. Raises nothing."""
@@ -182,8 +182,7 @@ class AuditEndpoint:
             events = audit.decode(body)
         except MalformedReview as malformed:
             return self.refuse(malformed, body)
-        for event in events:
-            self._count.labels(event.level, event.stage).inc()
+        self._metrics.count_audit_events(events)
         return Answer(200, b"{}")
 
     def refuse(self, malformed: MalformedReview, body: bytes) -> Answer:  # noqa: ARG002

@@ -1,115 +1,186 @@
-"""What is counted and timed, for Prometheus. Labels are bounded: kinds, verdicts, codes and the names of policies."""
+"""What is counted and timed, for Prometheus. Labels are bounded: kinds, verdicts, codes and the names of policies.
+
+Counting is on the way of every review, so it adds plain numbers up and nothing else; they become metrics when somebody
+asks. Several processes send theirs to the one that is asked, which adds them up.
+"""
 
 import logging
-import os
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+import msgspec
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from webhooks.decisions import Deny
 from webhooks.dispatch import Verdict
 from webhooks.running import Pace, Result
+from webhooks.wire.audit import AuditEvent
 
 logger = logging.getLogger("webhooks.policies")
 
-SHARED_DIR = "PROMETHEUS_MULTIPROC_DIR"  # where processes share their metrics; it must be set before they begin
+_BOUNDS = (0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0)
 
-_BUCKETS = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.01, 0.05, 0.25, 1.0, 5.0, 10.0, 30.0)
+
+class Durations(msgspec.Struct):
+    """A histogram of seconds: how many lay under each bound, and their sum."""
+
+    buckets: list[int] = msgspec.field(default_factory=lambda: [0] * (len(_BOUNDS) + 1))
+    sum: float = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one."""
+        self.buckets[bisect_left(_BOUNDS, seconds)] += 1
+        self.sum += seconds
+
+    def add(self, other: "Durations") -> None:
+        """Count all that another has counted."""
+        self.buckets = [mine + its for mine, its in zip(self.buckets, other.buckets, strict=True)]
+        self.sum += other.sum
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """The buckets as Prometheus writes them: each holds those under it too."""
+        total, found = 0, []
+        for bound, count in zip((*map(str, _BOUNDS), "+Inf"), self.buckets, strict=True):
+            total += count
+            found.append((bound, float(total)))
+        return found
+
+
+class Tally(msgspec.Struct):
+    """The numbers of one process, by their labels.
+
+    Attributes:
+        reviews: answered, by kind of review, verdict and code.
+        policies: what policies took, by policy and outcome.
+        audit_events: received, by level and stage.
+        in_place: policies that run in place, 1 or 0.
+        overrun: threads that policies keep past their deadlines.
+    """
+
+    reviews: dict[tuple[str, str, int], int] = {}
+    policies: dict[tuple[str, str], Durations] = {}
+    audit_events: dict[tuple[str, str], int] = {}
+    in_place: dict[str, int] = {}
+    overrun: dict[str, int] = {}
+
+    def add(self, other: "Tally") -> None:
+        """Add what another process counted."""
+        for mine, its in (
+            (self.reviews, other.reviews),
+            (self.audit_events, other.audit_events),
+            (self.in_place, other.in_place),
+            (self.overrun, other.overrun),
+        ):
+            _add(mine, its)
+        for key, durations in other.policies.items():
+            self.policies.setdefault(key, Durations()).add(durations)
+
+    def settled(self) -> "Tally":
+        """What stays true when the process is gone: its counts, not its state."""
+        return Tally(reviews=self.reviews, policies=self.policies, audit_events=self.audit_events)
+
+
+def _add(mine: dict[Any, int], its: Mapping[Any, int]) -> None:
+    for key, count in its.items():
+        mine[key] = mine.get(key, 0) + count
 
 
 class Metrics:
-    """The metrics of one server."""
+    """The metrics of one process."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.reviews = Counter(
-            "webhooks_reviews",
-            "Reviews answered, by kind of review, verdict and code.",
-            ("kind", "verdict", "code"),
-            registry=self.registry,
-        )
-        self.policies = Histogram(
-            "webhooks_policy_duration_seconds",
-            "Seconds that policies took, by their outcome: its name, or the name of the failure.",
-            ("policy", "outcome"),
-            buckets=_BUCKETS,
-            registry=self.registry,
-        )
-        self.in_place = Gauge(
-            "webhooks_policy_in_place",
-            "In how many processes a def policy runs in place, having shown itself quick, and not in a thread.",
-            ("policy",),
-            registry=self.registry,
-            multiprocess_mode="livesum",
-        )
-        self.overrun = Gauge(
-            "webhooks_policy_overrun_threads",
-            "Threads that a policy keeps past its deadlines.",
-            ("policy",),
-            registry=self.registry,
-            multiprocess_mode="livesum",
-        )
-        self.audit_events = Counter(
-            "webhooks_audit_events", "Audit events received.", ("level", "stage"), registry=self.registry
-        )
+        self.tally = Tally()
+        self._outcomes: dict[type, str] = {}
 
-    def paced(self, policy: str, pace: Pace) -> None:
-        """Show how a policy is run from now on."""
-        self.in_place.labels(policy).set(pace.in_place)
-        self.overrun.labels(policy).set(pace.overrun)
+    def record(self, kind: str, review: Any, verdict: Verdict) -> None:
+        """Count what a review came to, and log the failures of policies with what finds the review again.
 
-    def recorder(self, review_kind: str) -> "Recorder":
-        """Where an endpoint records what it answered."""
-        return Recorder(self, review_kind)
-
-    def page(self) -> bytes:
-        """All of it as Prometheus reads it; of all processes, where several share it."""
-        return generate_latest(shared_registry() if SHARED_DIR in os.environ else self.registry)
-
-
-def shared_registry() -> CollectorRegistry:
-    """What several processes counted together."""
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-    return registry
-
-
-class Recorder:
-    """Records verdicts: counts, times, and the failures of policies, with what finds the review again."""
-
-    def __init__(self, metrics: Metrics, review_kind: str) -> None:
-        self._metrics = metrics
-        self._review_kind = review_kind
-        self._count: dict[tuple[str, int], Callable[[], None]] = {}
-        self._observe: dict[tuple[str, type], Callable[[float], None]] = {}
-
-    def __call__(self, review: Any, verdict: Verdict) -> None:
-        """Record what a review came to."""
+        Args:
+            kind: of the review.
+            review: the review.
+            verdict: what it came to.
+        """
+        policies = self.tally.policies
         for result in verdict.results:
-            outcome = type(result.outcome or result.failure)
-            observe = self._observe.get((result.policy.name, outcome)) or self._observer(result.policy.name, outcome)
-            observe(result.seconds)
+            key = (result.policy.name, self._name(type(result.outcome or result.failure)))
+            durations = policies.get(key)
+            if durations is None:
+                durations = policies[key] = Durations()
+            durations.observe(result.seconds)
             if result.failure is not None:
                 _log_failure(review, result)
-        self._reviewed(*_summary(verdict))
+        self.count(kind, *_summary(verdict))
 
-    def malformed(self, code: int) -> None:
-        """Record a body that was no acceptable review."""
-        self._reviewed("malformed", code)
+    def count(self, kind: str, verdict: str, code: int) -> None:
+        """Count a review."""
+        reviews = self.tally.reviews
+        key = (kind, verdict, code)
+        reviews[key] = reviews.get(key, 0) + 1
 
-    def _reviewed(self, verdict: str, code: int) -> None:
-        count = self._count.get((verdict, code))
-        if count is None:
-            count = self._metrics.reviews.labels(self._review_kind, verdict, str(code)).inc
-            self._count[verdict, code] = count
-        count()
+    def count_audit_events(self, events: Iterable[AuditEvent]) -> None:
+        """Count audit events."""
+        counts = self.tally.audit_events
+        for event in events:
+            key = (event.level, event.stage)
+            counts[key] = counts.get(key, 0) + 1
 
-    def _observer(self, policy: str, outcome: type) -> Callable[[float], None]:
-        observe = self._metrics.policies.labels(policy, outcome.__name__.lower()).observe
-        self._observe[policy, outcome] = observe
-        return observe
+    def paced(self, policy: str, pace: Pace) -> None:
+        """Note how a policy is run from now on."""
+        self.tally.in_place[policy] = int(pace.in_place)
+        self.tally.overrun[policy] = pace.overrun
+
+    def page(self) -> bytes:
+        """All of it, as Prometheus reads it."""
+        return page(self.tally)
+
+    def _name(self, outcome: type) -> str:
+        name = self._outcomes.get(outcome)
+        if name is None:
+            name = self._outcomes[outcome] = outcome.__name__.lower()
+        return name
+
+
+def page(tally: Tally) -> bytes:
+    """Numbers as Prometheus reads them."""
+    registry = CollectorRegistry()
+    registry.register(_Families(tally))
+    return generate_latest(registry)
+
+
+class _Families(Collector):
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+
+    def collect(self) -> Iterable[Metric]:
+        tally = self._tally
+        reviews = CounterMetricFamily("webhooks_reviews", "Reviews answered.", labels=("kind", "verdict", "code"))
+        for (kind, verdict, code), count in list(tally.reviews.items()):
+            reviews.add_metric((kind, verdict, str(code)), count)
+        seconds = HistogramMetricFamily(
+            "webhooks_policy_duration_seconds",
+            "Seconds that policies took, by their outcome: its name, or the name of the failure.",
+            labels=("policy", "outcome"),
+        )
+        for labels, durations in list(tally.policies.items()):
+            seconds.add_metric(labels, durations.cumulative(), durations.sum)
+        events = CounterMetricFamily("webhooks_audit_events", "Audit events received.", labels=("level", "stage"))
+        for labels, count in list(tally.audit_events.items()):
+            events.add_metric(labels, count)
+        in_place = GaugeMetricFamily(
+            "webhooks_policy_in_place",
+            "In how many processes a def policy runs in place, having shown itself quick, and not in a thread.",
+            labels=("policy",),
+        )
+        overrun = GaugeMetricFamily(
+            "webhooks_policy_overrun_threads", "Threads that a policy keeps past its deadlines.", labels=("policy",)
+        )
+        for family, counts in ((in_place, tally.in_place), (overrun, tally.overrun)):
+            for policy, count in list(counts.items()):
+                family.add_metric((policy,), count)
+        return reviews, seconds, events, in_place, overrun
 
 
 def _summary(verdict: Verdict) -> tuple[str, int]:

@@ -234,7 +234,8 @@ def _cheapest(
 def apply(document: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
     """The document after these operations (RFC 6902 section 4); the document given stays as it is.
 
-    All that no operation touches is shared with the document, and what operations put in is shared with them.
+    All that no operation touches is shared with the document, and what operations put in is shared with them. Where no
+    operation changes anything, the answer is the document itself.
 
     Raises:
         PatchError: an operation is malformed, does not apply, fails its test or goes beyond the limits: at
@@ -276,7 +277,7 @@ class _Work:
         self.rearranged = False
 
     def perform(self, operation: Any) -> None:
-        if not isinstance(operation, Mapping):
+        if type(operation) is not dict and not isinstance(operation, Mapping):
             _refuse("not an object")
         name = operation.get("op")
         method = _METHODS.get(name) if isinstance(name, str) else None
@@ -297,8 +298,10 @@ class _Work:
         if not tokens:
             self.root = value
             return
-        parent = self.writable(tokens[:-1])
-        parent[_member(parent, tokens[-1])] = value
+        parent, keys = self.route(tokens[:-1])
+        key = _member(parent, tokens[-1])
+        if not _same(parent[key], value):
+            self.writable(keys)[key] = value
 
     def move(self, operation: Mapping[str, Any]) -> None:
         source, target = _tokens(operation, "from"), _tokens(operation, "path")
@@ -325,40 +328,50 @@ class _Work:
             _refuse("the value there is another")
 
     def find(self, tokens: list[str]) -> Any:
-        node = self.root
-        for token in tokens:
-            node = node[_member(node, token)]
+        node, _ = self.route(tokens)
         return node
+
+    def route(self, tokens: list[str]) -> tuple[Any, list[Any]]:
+        """What the tokens lead to, and the keys and indices on the way."""
+        node, keys = self.root, []
+        for token in tokens:
+            key = _member(node, token)
+            keys.append(key)
+            node = node[key]
+        return node, keys
 
     def put(self, tokens: list[str], value: Any) -> None:
         if not tokens:
             self.root = value
             return
-        parent, last = self.writable(tokens[:-1]), tokens[-1]
+        last = tokens[-1]
+        parent, keys = self.route(tokens[:-1])
         if isinstance(parent, dict):
-            parent[last] = value
+            if last not in parent or not _same(parent[last], value):
+                self.writable(keys)[last] = value
         elif isinstance(parent, list):
-            parent.insert(_position(parent, last), value)
+            position = _position(parent, last)
+            self.writable(keys).insert(position, value)
         else:
             _refuse("what should hold it is neither an object nor an array")
 
     def take(self, tokens: list[str]) -> Any:
         if not tokens:
             _refuse("the whole document cannot be removed")
-        parent = self.writable(tokens[:-1])
-        key = _member(parent, tokens[-1])
-        return parent.pop(key)
+        parent, keys = self.route(tokens[:-1])
+        last = _member(parent, tokens[-1])
+        return self.writable(keys).pop(last)
 
-    def writable(self, tokens: list[str]) -> Any:
+    def writable(self, keys: list[Any]) -> Any:
+        """The container that the keys lead to, made here like all that lead to it."""
         node = self.root = self.own(self.root)
-        for token in tokens:
-            key = _member(node, token)
+        for key in keys:
             child = node[key] = self.own(node[key])
             node = child
         return node
 
     def own(self, node: Any) -> Any:
-        if id(node) in self.owned or not isinstance(node, (dict, list)):
+        if id(node) in self.owned:
             return node
         fresh = node.copy()
         self.owned[id(fresh)] = fresh
@@ -401,18 +414,21 @@ def _tokens(operation: Mapping[str, Any], field: str) -> list[str]:
         _refuse(f"no {field}" if field not in operation else f"{field} is not a string")
     if not text:
         return []
-    if not text.startswith("/") or _BAD_ESCAPE.search(text):
+    if text[0] != "/" or ("~" in text and _BAD_ESCAPE.search(text)):
         _refuse(f"{field} is no JSON pointer")
     if text.count("/") > MAX_DEPTH:
         _refuse(f"{field} leads more than {MAX_DEPTH} levels deep")
-    return [token.replace("~1", "/").replace("~0", "~") for token in text[1:].split("/")]
+    tokens = text[1:].split("/")
+    return [token.replace("~1", "/").replace("~0", "~") for token in tokens] if "~" in text else tokens
 
 
 def _value(operation: Mapping[str, Any], tokens: list[str]) -> Any:
     if "value" not in operation:
         _refuse("no value")
-    _refuse_depth(operation["value"], len(tokens))
-    return operation["value"]
+    value = operation["value"]
+    if isinstance(value, (dict, list)):
+        _refuse_depth(value, len(tokens))
+    return value
 
 
 def _refuse_depth(value: Any, above: int) -> None:

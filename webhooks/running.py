@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from webhooks.decisions import Allow, Authenticated, Deny, NoOpinion, Outcome
+from webhooks.decisions import Allow, Authenticated, Deny, Outcome, Patch, Replace
 from webhooks.errors import MalformedReview, PolicyFailure, PolicyTimeout
 from webhooks.policy import OUTCOMES, Policy
 
@@ -198,7 +198,7 @@ def _checked(policy: AnyPolicy, outcome: Any) -> Outcome:
             outcome.close()
         names = ", ".join(each.__name__ for each in OUTCOMES[policy.kind])
         raise PolicyFailure(f"returned {_described(outcome)}, which is none of {names}")
-    if (kind is Allow or kind is NoOpinion) and not outcome.warnings and not outcome.audit and not outcome.reason:
+    if not (outcome.warnings or outcome.audit) and (kind in _CHANGES or (kind is Allow and not outcome.reason)):
         return outcome  # type: ignore[no-any-return]
     try:
         checked: Outcome = msgspec.convert(msgspec.structs.asdict(outcome), kind)
@@ -209,6 +209,10 @@ def _checked(policy: AnyPolicy, outcome: Any) -> Outcome:
     if isinstance(checked, Authenticated) and not checked.username:
         raise PolicyFailure("returned an Authenticated without a username")
     return checked
+
+
+# What these hold is looked at when they are followed.
+_CHANGES = frozenset((Replace, Patch))
 
 
 def _described(value: Any) -> str:

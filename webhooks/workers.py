@@ -2,28 +2,30 @@
 
 import asyncio
 import logging
-import os
 import signal
 import socket
 import sys
-import tempfile
+import threading
 from collections.abc import Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 
-from prometheus_client import generate_latest, multiprocess
+import msgspec
 from starlette.applications import Starlette
 
 from webhooks import loading, logs, serving
 from webhooks.app import WebhookApp, operations
 from webhooks.errors import ConfigurationError
-from webhooks.metrics import SHARED_DIR, shared_registry
+from webhooks.metrics import Metrics, Tally, page
 from webhooks.settings import Settings
 
 logger = logging.getLogger("webhooks.workers")
 
-_PAUSE = 1.0  # seconds before the place of a worker that died is taken
+_PAUSE = 1.0  # seconds before a worker that never answered is replaced
+_INTERVAL = 1.0  # seconds between the times that a worker tells what it has counted
+
+_tally = msgspec.msgpack.Decoder(Tally)
 
 
 class Worker:
@@ -36,40 +38,60 @@ class Worker:
     def __init__(self, settings: Settings, listener: socket.socket) -> None:
         self._arguments = (settings, listener)
         self._process: SpawnProcess | None = None
+        self._told: Connection | None = None
+        self._before = Tally()
+        self._now = Tally()
         self.ready = False
 
     async def start(self) -> None:
         """Start the process, and wait until it answers or is dead."""
-        told, tell = get_context("spawn").Pipe(duplex=False)
-        with told, tell:
-            self._process = get_context("spawn").Process(target=_work, args=(*self._arguments, tell))
-            self._process.start()
-            tell.close()
-            await _readable(told.fileno())
-            self.ready = told.poll() and not _at_end(told)
+        context = get_context("spawn")
+        self._told, tell = context.Pipe(duplex=False)
+        self._process = context.Process(target=_work, args=(*self._arguments, tell))
+        self._process.start()
+        tell.close()
+        await _readable(self._told.fileno())
+        self.ready = self._listen()
+        if self.ready:
+            asyncio.get_running_loop().add_reader(self._told.fileno(), self._listen)
+
+    def _listen(self) -> bool:
+        """Take what the process tells: what it has counted so far; nothing any more once it is dead."""
+        assert self._told is not None
+        try:
+            self._now = _tally.decode(self._told.recv_bytes())
+        except EOFError:
+            asyncio.get_running_loop().remove_reader(self._told.fileno())
+            return False
+        return True
+
+    @property
+    def tally(self) -> Tally:
+        """What it and those before it in its place have counted."""
+        total = Tally()
+        total.add(self._before)
+        total.add(self._now)
+        return total
 
     async def ended(self) -> int:
         """Wait until the process is dead; what it left as its exit code."""
-        process = self._process
-        assert process is not None
-        await _readable(process.sentinel)
-        process.join()
+        assert self._process is not None
+        assert self._told is not None
+        await _readable(self._process.sentinel)
+        self._process.join()
+        asyncio.get_running_loop().remove_reader(self._told.fileno())
+        while self._told.poll() and self._listen():
+            pass
+        self._told.close()
+        self._before.add(self._now.settled())
+        self._now = Tally()
         self.ready = False
-        multiprocess.mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
-        return process.exitcode or 0
+        return self._process.exitcode or 0
 
     def stop(self) -> None:
         """Ask the process to end."""
         if self._process is not None and self._process.is_alive():
             self._process.terminate()
-
-
-def _at_end(connection: Connection) -> bool:
-    try:
-        connection.recv_bytes()
-    except EOFError:
-        return True
-    return False
 
 
 async def _readable(descriptor: int) -> None:
@@ -91,7 +113,26 @@ def _work(settings: Settings, listener: socket.socket, tell: Connection) -> None
     except ConfigurationError as error:
         logger.error("a worker could not start: %s", error)
         sys.exit(2)
-    serving.answer(app, tls, listener, None, lambda: tell.send_bytes(b"ready"))
+    ended = threading.Event()
+    teller = threading.Thread(target=_tell, args=(app.metrics, tell, ended), daemon=True)
+    serving.answer(app, tls, listener, None, teller.start)
+    ended.set()
+    teller.join()
+
+
+def _tell(metrics: Metrics, tell: Connection, ended: threading.Event) -> None:
+    """Tell the parent that this process answers, then what it has counted, from a thread of its own, which delays nobody."""
+    while True:
+        last = ended.is_set()
+        try:
+            tell.send_bytes(msgspec.msgpack.encode(metrics.tally))
+        except OSError:
+            return
+        except RuntimeError:
+            continue  # a label came in between; it is not lost, but told the next time
+        if last:
+            return
+        ended.wait(_INTERVAL)
 
 
 def run(settings: Settings) -> None:
@@ -104,9 +145,7 @@ def run(settings: Settings) -> None:
     loading.load(settings.policies)
     serving.tls_context(settings)
     sockets = serving.Sockets(settings)
-    with tempfile.TemporaryDirectory(prefix="webhooks-metrics-") as shared:
-        os.environ[SHARED_DIR] = shared
-        asyncio.run(_supervise([Worker(settings, listener) for listener in sockets.reviews], sockets))
+    asyncio.run(_supervise([Worker(settings, listener) for listener in sockets.reviews], sockets))
 
 
 async def _supervise(workers: Sequence[Worker], sockets: serving.Sockets) -> None:
@@ -145,5 +184,11 @@ async def _keep(worker: Worker, stopping: asyncio.Event) -> None:
 
 
 def _ops_server(workers: Sequence[Worker]) -> serving.Server:
+    def metrics() -> bytes:
+        total = Tally()
+        for worker in workers:
+            total.add(worker.tally)
+        return page(total)
+
     checks = {"workers": lambda: all(worker.ready for worker in workers)}
-    return serving.Server(Starlette(routes=operations(checks, lambda: generate_latest(shared_registry()))))
+    return serving.Server(Starlette(routes=operations(checks, metrics)))

@@ -216,8 +216,9 @@ class AdmissionReview:
         """The labels of the object and of the old object, of those that are there."""
         return [_map_of(tree, "labels") for tree in (self._object.tree, self._old_object.tree) if tree is not None]
 
-    def original(self) -> Any:
-        """The object as it came, shared by all policies: not to be changed."""
+    @property
+    def tree(self) -> Any:
+        """The object, shared by all policies: not to be changed."""
         return self._object.tree
 
     def fresh(self) -> "AdmissionReview":
