@@ -62,7 +62,7 @@ def pod(name: str = "web", *, labels: dict[str, str] | None = None, **spec: Any)
 def admission_body(
     operation: str = "CREATE", obj: Any = None, *, old: Any = None, resource: str = "v1/pods", **request: Any
 ) -> Json:
-    """An AdmissionReview; a None among the other fields of the request leaves that field out."""
+    """An AdmissionReview; `...` in place of a field's value leaves that field out."""
     *group, version, plural = resource.split("/")
     fields = {
         "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
@@ -72,12 +72,14 @@ def admission_body(
         "namespace": "team-a",
         "operation": operation,
         "userInfo": {"username": "jane", "groups": ["dev", "system:authenticated"]},
+        "object": obj,
+        "oldObject": old,
+        "dryRun": False,
+        "options": None,
         **request,
     }
-    sent = {key: value for key, value in fields.items() if value is not None}
-    rest = {"object": obj, "oldObject": old, "dryRun": False, "options": None}
-    ordered = {**{key: sent.pop(key) for key in list(sent) if key not in rest}, **rest, **sent}
-    return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": ordered}
+    sent = {key: value for key, value in fields.items() if value is not ...}
+    return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": sent}
 
 
 def admission_review(

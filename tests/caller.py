@@ -20,7 +20,7 @@ def accept_admission(sent: Json, reply: bytes, *, mutating: bool) -> Json:
     assert response["uid"] == request["uid"]
     assert type(response["allowed"]) is bool
     assert ("patch" in response) == ("patchType" in response)
-    response["object"] = request["object"]
+    response["object"] = request.get("object")
     if "patch" in response:
         assert mutating
         assert response["allowed"]

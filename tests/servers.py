@@ -17,11 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
 
+from .builders import admission_body, written
+
 SECONDS = 15  # for whatever should take a moment
+REPLY_SECONDS = 5  # for an answer
 REVIEWS = {"Content-Type": "application/json"}
 
 # One policy for each thing that a server can meet; an object's name chooses among those for widgets.
-POLICIES = '''\
+POLICIES = """\
 import asyncio
 import socket
 
@@ -87,7 +90,7 @@ def authenticates(token):
 def pinned(review):
     loose = [image for image in review.images if "@" not in image]
     return Deny(f"not pinned: {', '.join(loose)}") if loose else Allow()
-'''
+"""
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ class Connection:
     """A caller's connection: it sends any bytes, and reads answers one by one."""
 
     def __init__(self, port: int, tls: ssl.SSLContext | None) -> None:
-        raw = socket.create_connection(("127.0.0.1", port), SECONDS)
+        raw = socket.create_connection(("127.0.0.1", port), REPLY_SECONDS)
         try:
             self.socket = raw if tls is None else tls.wrap_socket(raw, server_hostname="127.0.0.1")
         except BaseException:
@@ -202,43 +205,9 @@ def chunked(*parts: bytes) -> bytes:
 
 
 def review(name: str = "web", *, uid: str = "uid-1", resource: str = "widgets", **members: Any) -> bytes:
-    """An AdmissionReview about the creation of an object, as servers write it."""
-    kind = {"group": "", "version": "v1", "kind": "Widget"}
-    request: dict[str, Any] = {
-        "uid": uid,
-        "kind": kind,
-        "resource": {"group": "", "version": "v1", "resource": resource},
-        "name": name,
-        "namespace": "team-a",
-        "operation": "CREATE",
-        "userInfo": {"username": "jane", "groups": ["system:authenticated"]},
-        "object": {"apiVersion": "v1", "kind": "Widget", "metadata": {"name": name, "namespace": "team-a"}, **members},
-        "oldObject": None,
-        "dryRun": False,
-        "options": None,
-    }
-    return dumps({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request})
-
-
-def access(verb: str = "get", name: str = "web") -> bytes:
-    """A SubjectAccessReview about a widget."""
-    spec = {"resourceAttributes": {"namespace": "team-a", "verb": verb, "resource": "widgets", "name": name}, "user": "jane"}
-    return dumps({"kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "spec": spec})
-
-
-def token(text: str = "good") -> bytes:
-    """A TokenReview."""
-    return dumps({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {"token": text}})
-
-
-def images(*names: str) -> bytes:
-    """An ImageReview."""
-    spec = {"containers": [{"image": name} for name in names], "namespace": "team-a"}
-    return dumps({"kind": "ImageReview", "apiVersion": "imagepolicy.k8s.io/v1alpha1", "spec": spec})
-
-
-def dumps(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    """An AdmissionReview about the creation of an object, which the policies know by its name."""
+    obj = {"apiVersion": "v1", "kind": "Widget", "metadata": {"name": name, "namespace": "team-a"}, **members}
+    return written(admission_body("CREATE", obj, resource=f"v1/{resource}", name=name, uid=uid)).strip()
 
 
 class Gate:

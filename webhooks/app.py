@@ -15,10 +15,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
 from webhooks.dispatch import Dispatcher
-from webhooks.endpoints import Answer, AnyEndpoint, endpoints, error, media_error, too_large
+from webhooks.endpoints import Answer, AnyEndpoint, endpoints, error, read_head, too_large
 from webhooks.metrics import Metrics
 from webhooks.registry import AnyPolicy, Registry
-from webhooks.wire.envelopes import MAX_BODY
 
 _JSON = (b"content-type", b"application/json")
 
@@ -94,25 +93,24 @@ def create_app(policies: Iterable[AnyPolicy]) -> WebhookApp:
 async def _answer(endpoint: AnyEndpoint, scope: Scope, receive: Receive) -> Answer:
     if scope["method"] != "POST":
         return error(405, "reviews are sent by POST")
-    headers = dict(scope["headers"])
-    refusal = media_error(headers.get(b"content-type"), headers.get(b"content-encoding"))
-    if refusal is not None:
-        return refusal
-    body = await _read(receive)
-    if len(body) > MAX_BODY:
+    head = read_head(scope["headers"])
+    if head.refusal is not None:
+        return head.refusal
+    body = await _read(receive, head.limit) if head.limit else b""
+    if len(body) > head.limit or not head.limit:
         return endpoint.refuse(too_large(), body)
     answer = endpoint.answer(body, scope["query_string"])
     return answer if isinstance(answer, Answer) else await answer
 
 
-async def _read(receive: Receive) -> bytes:
+async def _read(receive: Receive, limit: int) -> bytes:
     """The body, or as much of it as shows that it is too large."""
     message: Message = await receive()
     body: bytes = message.get("body", b"")
     if not message.get("more_body"):
         return body
     parts, size = [body], len(body)
-    while message.get("more_body") and size <= MAX_BODY:
+    while message.get("more_body") and size <= limit:
         message = await receive()
         if message["type"] == "http.disconnect":
             break

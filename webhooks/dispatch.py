@@ -26,6 +26,8 @@ from webhooks.wire.admission import AdmissionReview
 AnyPolicy: TypeAlias = Policy[Any, Any]
 Flow: TypeAlias = Generator[list[tuple[AnyPolicy, Any]], list[Result], "Verdict"]
 
+_CHANGES = frozenset((Replace, Patch))
+_ALLOW = Allow()
 _MAX_MARGIN = 0.5  # seconds, of the caller's timeout; kept for the way back
 
 
@@ -126,7 +128,7 @@ def _unanimous(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
         denial = _denial(result, notes)
         if denial is not None:
             denials.append((result, denial))
-    outcome = _merge_denials(denials, notes) if denials else notes.on(Allow())
+    outcome = _merge_denials(denials, notes) if denials else notes.on(_ALLOW)
     return Verdict(outcome, results)
 
 
@@ -138,8 +140,8 @@ def _threaded(review: AdmissionReview, policies: Sequence[AnyPolicy]) -> Flow:
     notes = Notes()
     for policy in policies:
         [result] = yield [(policy, review.fresh())]
-        changed = _change(result, review)
         results.append(result)
+        changed = _change(result, review) if type(result.outcome) in _CHANGES else review
         denial = _denial(result, notes)
         if denial is not None:
             return Verdict(_merge_denials([(result, denial)], notes), results)
@@ -147,15 +149,14 @@ def _threaded(review: AdmissionReview, policies: Sequence[AnyPolicy]) -> Flow:
             changes.append(result.outcome)
             review = changed
     if review is original:
-        return Verdict(notes.on(Allow()), results)
+        return Verdict(notes.on(_ALLOW), results)
     return _patched(original.tree, review.tree, changes, results, notes)
 
 
 def _change(result: Result, review: AdmissionReview) -> AdmissionReview:
     """The review as the policy's outcome leaves it; an outcome that cannot be followed becomes a failure."""
     outcome = result.outcome
-    if not isinstance(outcome, Replace | Patch):
-        return review
+    assert isinstance(outcome, Replace | Patch)
     try:
         tree = review.tree
         if tree is None:
@@ -176,13 +177,13 @@ def _patched(original: Any, tree: Any, changes: list[Outcome], results: list[Res
     try:
         operations = _operations(original, tree, changes)
         if not operations:
-            return Verdict(notes.on(Allow()), results)
+            return Verdict(notes.on(_ALLOW), results)
         patch = _as_sent(operations)
     except (PatchError, PolicyFailure, TypeError) as error:
         last.failure = PolicyFailure(f"no patch could be made: {error}")
         last.outcome = None
         return Verdict(_merge_denials([(last, _failed(last, last.failure))], notes), results)
-    return Verdict(notes.on(Allow()), results, patch)
+    return Verdict(notes.on(_ALLOW), results, patch)
 
 
 def _operations(original: Any, tree: Any, changes: list[Outcome]) -> Sequence[Mapping[str, Any]]:
@@ -199,7 +200,7 @@ def _operations(original: Any, tree: Any, changes: list[Outcome]) -> Sequence[Ma
 def _as_sent(operations: Sequence[Mapping[str, Any]]) -> bytes:
     """Operations as JSON, if that says what they said."""
     patch = orjson.dumps(operations)
-    if orjson.loads(patch) != operations:
+    if orjson.loads(patch) != list(operations):
         raise PolicyFailure("a value in the patch is not JSON")
     return patch
 

@@ -20,7 +20,7 @@ the last two kinds are kept by the caller, errors are not; hence the errors ther
 """
 
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -31,6 +31,7 @@ from webhooks.errors import MalformedReview
 from webhooks.metrics import Metrics
 from webhooks.policy import Kind, Policy
 from webhooks.wire import admission, audit, authentication, authorization, envelopes, images
+from webhooks.wire.envelopes import MAX_BODY
 
 logger = logging.getLogger("webhooks.reviews")
 
@@ -216,20 +217,43 @@ _PATHS: tuple[tuple[str, Any, Kind], ...] = (
 _ONE_POLICY: Mapping[str, str] = {"mutating": "/admission/mutate", "validating": "/admission/validate"}
 
 
-def media_error(content_type: bytes | None, content_encoding: bytes | None) -> Answer | None:
-    """The answer to a body in a form that is not taken; None where it is JSON as it stands."""
-    if content_encoding is not None and content_encoding.lower() not in (b"", b"identity"):
-        return error(415, "the body must come without content encoding", close=True)
-    if content_type == b"application/json":
-        return None
-    if content_type is None or content_type.split(b";")[0].strip().lower() != b"application/json":
-        return error(415, "the body must be application/json", close=True)
-    return None
+class Head(msgspec.Struct):
+    """What the headers of a request say of its body.
+
+    Attributes:
+        refusal: the answer to a body in a form that is not taken; None where it is JSON as it stands.
+        limit: how many bytes to read before it is refused: few of a body that is announced as too large, just enough to
+            tell whom to answer; none where the caller waits to be asked for it.
+    """
+
+    refusal: Answer | None
+    limit: int
+
+
+def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
+    """Read what a request's headers, with lower-case names, say of its body."""
+    media_type, encoding, limit, waits = b"", b"identity", MAX_BODY, False
+    for name, value in headers:
+        if name == b"content-type":
+            media_type = value
+        elif name == b"content-encoding":
+            encoding = value
+        elif name == b"content-length" and int(value) > MAX_BODY:
+            limit = envelopes.HEAD
+        elif name == b"expect":
+            waits = True
+    if waits and limit < MAX_BODY:
+        limit = 0
+    if encoding != b"identity" and encoding.lower() not in (b"", b"identity"):
+        return Head(error(415, "the body must come without content encoding", close=True), limit)
+    if media_type != b"application/json" and media_type.split(b";")[0].strip().lower() != b"application/json":
+        return Head(error(415, "the body must be application/json", close=True), limit)
+    return Head(None, limit)
 
 
 def too_large() -> MalformedReview:
     """The error of a body over the limit."""
-    return MalformedReview(f"the body is larger than {envelopes.MAX_BODY} bytes", code=413)
+    return MalformedReview(f"the body is larger than {MAX_BODY} bytes", code=413)
 
 
 def _timeout(query: bytes) -> float | None:

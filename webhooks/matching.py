@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from webhooks.errors import ConfigurationError
 from webhooks.wire.admission import AdmissionReview
@@ -94,9 +96,10 @@ def _is_pattern(text: str) -> bool:
 
 
 def _strings(texts: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(texts, str):
-        raise ConfigurationError(f"a list of strings is needed, not the string {texts!r}")
-    return tuple(texts)
+    try:
+        return msgspec.convert(list(texts) if not isinstance(texts, str) else texts, tuple[str, ...])
+    except (msgspec.ValidationError, TypeError):
+        raise ConfigurationError(f"a list of strings is needed, not {texts!r}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,26 +138,38 @@ class Selector:
         """
         if not selector:
             return cls()
-        if not set(selector) <= {"matchLabels", "matchExpressions"}:
+        if isinstance(selector, Mapping) and not set(selector) <= {"matchLabels", "matchExpressions"}:
             selector = {"matchLabels": selector}
-        equal = [Requirement(key, "In", frozenset((value,))) for key, value in selector.get("matchLabels", {}).items()]
-        return cls((*equal, *(_requirement(each) for each in selector.get("matchExpressions", ()))))
+        try:
+            read = msgspec.convert(selector, _Selector)
+        except msgspec.ValidationError as error:
+            raise ConfigurationError(f"not a label selector: {error}") from None
+        equal = [Requirement(key, "In", frozenset((value,))) for key, value in read.matchLabels.items()]
+        return cls((*equal, *map(_requirement, read.matchExpressions)))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether the labels meet all requirements."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 
-def _requirement(expression: Mapping[str, Any]) -> Requirement:
-    try:
-        key, operator, values = expression["key"], expression["operator"], expression.get("values", ())
-    except (KeyError, TypeError):
-        raise ConfigurationError(f"a match expression needs a key and an operator: {expression!r}") from None
-    if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
-        raise ConfigurationError(f"{operator!r} is no operator: In, NotIn, Exists, DoesNotExist")
-    if (operator in ("In", "NotIn")) != bool(values):
-        raise ConfigurationError(f"operator {operator} of key {key!r}: In and NotIn need values, the others take none")
-    return Requirement(key, operator, frozenset(_strings(values)))
+class _Expression(msgspec.Struct, forbid_unknown_fields=True):
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: tuple[str, ...] = ()
+
+
+class _Selector(msgspec.Struct, forbid_unknown_fields=True):
+    matchLabels: dict[str, str] = {}  # noqa: N815
+    matchExpressions: tuple[_Expression, ...] = ()  # noqa: N815
+
+
+def _requirement(expression: _Expression) -> Requirement:
+    operator = expression.operator
+    if (operator in ("In", "NotIn")) != bool(expression.values):
+        raise ConfigurationError(
+            f"operator {operator} of key {expression.key!r}: In and NotIn need values, the others take none"
+        )
+    return Requirement(expression.key, operator, frozenset(expression.values))
 
 
 EVERYTHING = Globs(None)
@@ -179,6 +194,12 @@ class AdmissionMatch:
             rule.matches(resource.group, resource.version, resource.resource, review.subresource) for rule in self.rules
         )
 
+    @property
+    def unconditional(self) -> bool:
+        """Whether `wants` holds for every review of the kinds that it wants."""
+        globs = (self.namespaces, self.names, self.users, self.groups)
+        return all(each is EVERYTHING for each in globs) and not self.labels.requirements
+
     def wants(self, review: AdmissionReview) -> bool:
         """Whether, of those, this one fits too. Selectors ask the object and the old one: either will do.
 
@@ -186,7 +207,7 @@ class AdmissionMatch:
             MalformedReview: what has to be asked cannot be read.
         """
         return (
-            (self.namespaces is EVERYTHING or self.namespaces.match(review.namespace))
+            self.namespaces.match(review.namespace)
             and (self.names is EVERYTHING or self.names.match(review.name))
             and (self.users is EVERYTHING or self.users.match(review.user.username))
             and (self.groups is EVERYTHING or self.groups.match_any(review.groups))
@@ -216,6 +237,11 @@ class AccessMatch:
             rule.matches(review.group, review.version, review.resource, review.subresource) for rule in self.rules
         )
 
+    @property
+    def unconditional(self) -> bool:
+        """As `AdmissionMatch.unconditional`."""
+        return all(each is EVERYTHING for each in (self.namespaces, self.names, self.users, self.groups))
+
     def wants(self, review: AccessReview) -> bool:
         """Whether, of those, this one fits too."""
         return (
@@ -236,6 +262,11 @@ class ImageMatch:
         """All image reviews are of one kind."""
         return True
 
+    @property
+    def unconditional(self) -> bool:
+        """As `AdmissionMatch.unconditional`."""
+        return self.namespaces is EVERYTHING
+
     def wants(self, review: ImageReview) -> bool:
         """Whether the namespace fits."""
         return self.namespaces.match(review.namespace)
@@ -244,6 +275,8 @@ class ImageMatch:
 @dataclass(frozen=True, slots=True)
 class AnyMatch:
     """All reviews: tokens have nothing to choose by."""
+
+    unconditional = True
 
     def wants_kind(self, review: object) -> bool:  # noqa: ARG002
         """All."""

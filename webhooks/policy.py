@@ -2,11 +2,11 @@
 
 import functools
 import inspect
+import re
 import sys
 import typing
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import CodeType
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -128,12 +128,11 @@ class Policy(Generic[R, O]):
         if name not in known:
             names = ", ".join(known) or "none"
             raise ConfigurationError(f"policy {self.name!r} has no parameter {name!r}; it has: {names}")
-        wanted = typing.get_type_hints(self.function).get(name, Any)
         if type(value) is tuple:  # a list is what configuration gives, a tuple what a careful default is
             value = list(value)
         try:
-            return msgspec.convert(value, wanted)
-        except msgspec.ValidationError as error:
+            return msgspec.convert(value, typing.get_type_hints(self.function).get(name, Any))
+        except (msgspec.ValidationError, NameError, TypeError, ValueError) as error:
             raise ConfigurationError(f"policy {self.name!r}, parameter {name!r}: {error}") from None
 
 
@@ -142,8 +141,8 @@ def _keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return {name: each for name, each in parameters.items() if each.kind is each.KEYWORD_ONLY}
 
 
-def _checked_name(name: str) -> str:
-    if not name or not all(character.isascii() and (character.isalnum() or character in "_.-") for character in name):
+def _checked_name(name: object) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigurationError(f"{name!r} is no name for a policy: letters, digits, '_', '.' and '-'")
     return name
 
@@ -154,7 +153,7 @@ def _caller_origin() -> Origin:
 
 
 def _origin(function: Callable[..., Any]) -> Origin:
-    code: CodeType = inspect.unwrap(function).__code__
+    code = inspect.unwrap(function).__code__
     return Origin(code.co_filename, code.co_firstlineno)
 
 
@@ -179,9 +178,11 @@ def _policy(
     timeout: float | None,
     on_error: OnError | None,
 ) -> Policy[Any, Any]:
+    if not inspect.isfunction(function):
+        raise ConfigurationError(f"a policy is made of a function, under one decorator; not of {function!r}")
     _check_signature(function)
-    name = _checked_name(name or function.__name__)
-    if timeout is not None and not 0 < timeout <= 30:
+    name = _checked_name(function.__name__ if name is None else name)
+    if timeout is not None and not (type(timeout) in (int, float) and 0 < timeout <= 30):
         raise ConfigurationError(f"policy {name!r}: a timeout is more than 0 and at most 30 seconds, not {timeout!r}")
     if on_error not in (None, "deny", "allow"):
         raise ConfigurationError(f"policy {name!r}: on_error is 'deny' or 'allow', not {on_error!r}")
@@ -191,11 +192,12 @@ def _policy(
 def _some(resources: Sequence[str]) -> Sequence[str]:
     if not resources:
         raise ConfigurationError('name at least one resource; "*/*" is all of them')
-    if callable(resources[0]):
-        raise ConfigurationError('this decorator takes resources: write @validating("pods"), or "*/*" for all')
+    if not all(isinstance(resource, str) for resource in resources):
+        raise ConfigurationError('this decorator takes resources: write @validating("pods", ...), or "*/*" for all')
     return resources
 
 
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _CHANGES = ("CREATE", "UPDATE", "CONNECT")
 
 

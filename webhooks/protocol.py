@@ -10,27 +10,41 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from webhooks.endpoints import Answer, AnyEndpoint, media_error, too_large
-from webhooks.wire.envelopes import MAX_BODY
+from webhooks.endpoints import Answer, AnyEndpoint, read_head, too_large
 
-_HEAD = b"content-type: application/json\r\ncontent-length: %d\r\n"
+_KEEP = b"%s%scontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s"
+_CLOSE = b"%s%scontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s"
 
 
 class _Review:
     """A review on its way in or out; to the base class it is a request-response cycle."""
 
-    __slots__ = ("answer", "endpoint", "keep_alive", "parts", "query", "response_complete", "size")
+    __slots__ = (
+        "asked",
+        "disconnected",
+        "endpoint",
+        "keep_alive",
+        "limit",
+        "malformed",
+        "parts",
+        "query",
+        "refusal",
+        "response_complete",
+        "size",
+    )
 
-    disconnected = False
-
-    def __init__(self, endpoint: AnyEndpoint, query: bytes, keep_alive: bool, answer: Answer | None) -> None:
+    def __init__(self, endpoint: AnyEndpoint, query: bytes, keep_alive: bool, limit: int) -> None:
         self.endpoint = endpoint
         self.query = query
         self.keep_alive = keep_alive
-        self.answer = answer
+        self.limit = limit
         self.parts: list[bytes] = []
         self.size = 0
         self.response_complete = False
+        self.disconnected = False
+        self.asked = False  # whether all of it has come
+        self.refusal: Answer | None = None
+        self.malformed = ""  # what is wrong with what came behind it
 
     @property
     def message_event(self) -> "_Review":
@@ -59,30 +73,32 @@ class ReviewProtocol(HttpToolsProtocol):
             super().on_headers_complete()
             return
         keep_alive = self.parser.should_keep_alive() and self.parser.get_http_version() == "1.1"
-        self._review = self.cycle = _Review(endpoint, query, keep_alive, self._refusal())  # type: ignore[assignment]
-        if self.expect_100_continue and self._review is not None and self._review.answer is None:
-            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        head = read_head(self.headers)
+        self._review = review = _Review(endpoint, query, keep_alive, head.limit)
+        self.cycle = review  # type: ignore[assignment]
+        review.refusal = head.refusal
+        if self.expect_100_continue:
+            self._go_on(review)
 
-    def _refusal(self) -> Answer | None:
-        content_type = content_encoding = None
-        for name, value in self.headers:
-            if name == b"content-type":
-                content_type = value
-            elif name == b"content-encoding":
-                content_encoding = value
-        return media_error(content_type, content_encoding)
+    def _go_on(self, review: _Review) -> None:
+        """Tell a caller that waits with the body to send it, or why it need not."""
+        if review.refusal is not None:
+            self._reply(review, review.refusal)
+        elif not review.limit:
+            self._reply(review, review.endpoint.refuse(too_large(), b""))
+        else:
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a review's body, up to the limit."""
         review = self._review
         if review is None:
             super().on_body(body)
-        elif review.answer is None:
+        elif not review.response_complete:
             review.parts.append(body)
             review.size += len(body)
-            if review.size > MAX_BODY:
-                review.answer = review.endpoint.refuse(too_large(), b"".join(review.parts))
-                self._reply(review, review.answer)
+            if review.size > review.limit:
+                self._reply(review, review.endpoint.refuse(too_large(), b"".join(review.parts)))
 
     def on_message_complete(self) -> None:
         """Answer a review."""
@@ -93,13 +109,22 @@ class ReviewProtocol(HttpToolsProtocol):
             parts = review.parts
             body = parts[0] if len(parts) == 1 else b"".join(parts)
             review.parts = []
-            answer = review.answer or review.endpoint.answer(body, review.query)
+            review.asked = True
+            answer = review.refusal or review.endpoint.answer(body, review.query)
             if isinstance(answer, Answer):
                 self._reply(review, answer)
             else:
                 task = self.loop.create_task(self._reply_later(review, answer))
                 task.add_done_callback(self.tasks.discard)
                 self.tasks.add(task)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP; where a review is still being answered, that answer comes first."""
+        review = self._review
+        if review is not None and review.asked and not review.response_complete:
+            review.malformed = msg
+        else:
+            super().send_400_response(msg)
 
     async def _reply_later(self, review: _Review, answer: Awaitable[Answer]) -> None:
         self._reply(review, await answer)
@@ -109,11 +134,11 @@ class ReviewProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         close = answer.close or not review.keep_alive
-        lines = [STATUS_LINE[answer.code], *(b"%s: %s\r\n" % header for header in self.server_state.default_headers)]
-        lines.append(_HEAD % len(answer.body))
-        lines.append(b"connection: close\r\n\r\n" if close else b"\r\n")
-        lines.append(answer.body)
-        self.transport.write(b"".join(lines))
-        if close:
+        headers = b"".join([b"%s: %s\r\n" % header for header in self.server_state.default_headers])
+        head = _CLOSE if close else _KEEP
+        self.transport.write(head % (STATUS_LINE[answer.code], headers, len(answer.body), answer.body))
+        if review.malformed:
+            super().send_400_response(review.malformed)
+        elif close:
             self.transport.close()
         self.on_response_complete()

@@ -39,7 +39,7 @@ class Registry:
         self._by_name: dict[str, AnyPolicy] = {}
         for policy in policies:
             self._add(policy)
-        self._known: dict[tuple[Kind, Hashable], tuple[AnyPolicy, ...]] = {}
+        self._known: dict[tuple[Kind, Hashable], tuple[tuple[AnyPolicy, ...], bool]] = {}
 
     def _add(self, policy: AnyPolicy) -> None:
         other = self._by_name.setdefault(policy.name, policy)
@@ -71,14 +71,12 @@ class Registry:
             MalformedReview: what a policy's match has to ask cannot be read.
         """
         key = (kind, _SHARED[kind](review))
-        candidates = self._known.get(key)
-        if candidates is None:
-            candidates = self._remember(key, review)
-        return [policy for policy in candidates if policy.match.wants(review)]
+        candidates, unconditional = self._known.get(key) or self._remember(key, review)
+        return candidates if unconditional else [policy for policy in candidates if policy.match.wants(review)]
 
-    def _remember(self, key: tuple[Kind, Hashable], review: Any) -> tuple[AnyPolicy, ...]:
+    def _remember(self, key: tuple[Kind, Hashable], review: Any) -> tuple[tuple[AnyPolicy, ...], bool]:
         if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
         candidates = tuple(policy for policy in self if policy.kind == key[0] and policy.match.wants_kind(review))
-        self._known[key] = candidates
-        return candidates
+        self._known[key] = candidates, all(policy.match.unconditional for policy in candidates)
+        return self._known[key]

@@ -198,11 +198,17 @@ def _checked(policy: AnyPolicy, outcome: Any) -> Outcome:
             outcome.close()
         names = ", ".join(each.__name__ for each in OUTCOMES[policy.kind])
         raise PolicyFailure(f"returned {_described(outcome)}, which is none of {names}")
-    if not (outcome.warnings or outcome.audit) and (kind in _CHANGES or (kind is Allow and not outcome.reason)):
+    if (
+        outcome.warnings == ()
+        and outcome.audit == {}
+        and (kind in _CHANGES or (kind is Allow and outcome.reason == ""))
+    ):
         return outcome  # type: ignore[no-any-return]
+    fields = msgspec.structs.asdict(outcome)
     try:
-        checked: Outcome = msgspec.convert(msgspec.structs.asdict(outcome), kind)
-    except msgspec.ValidationError as error:
+        checked: Outcome = msgspec.convert(fields, kind)
+        msgspec.json.encode({name: value for name, value in fields.items() if name not in _CHANGED})
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise PolicyFailure(f"returned a misshapen {kind.__name__}: {error}") from None
     if isinstance(checked, Deny) and not 400 <= checked.code <= 599:
         raise PolicyFailure(f"returned a Deny of code {checked.code}, which is no HTTP error")
@@ -213,6 +219,7 @@ def _checked(policy: AnyPolicy, outcome: Any) -> Outcome:
 
 # What these hold is looked at when they are followed.
 _CHANGES = frozenset((Replace, Patch))
+_CHANGED = frozenset(("object", "operations"))
 
 
 def _described(value: Any) -> str:

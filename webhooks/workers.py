@@ -121,7 +121,7 @@ def _work(settings: Settings, listener: socket.socket, tell: Connection) -> None
 
 
 def _tell(metrics: Metrics, tell: Connection, ended: threading.Event) -> None:
-    """Tell the parent that this process answers, then what it has counted, from a thread of its own, which delays nobody."""
+    """Tell the parent that this process answers, then over and over what it counted: by a thread, to delay none."""
     while True:
         last = ended.is_set()
         try:

@@ -95,13 +95,14 @@ class AdmissionReview:
     Every policy gets a review of its own: whatever it does to the objects stays with it until it returns them.
     """
 
-    __slots__ = ("_draft", "_envelope", "_object", "_old_draft", "_old_object", "_request", "_user")
+    __slots__ = ("_draft", "_envelope", "_object", "_old_draft", "_old_object", "_request", "_target", "_user")
 
     def __init__(self, envelope: _Envelope, object_: Document, old_object: Document) -> None:
         self._envelope = envelope
         self._request = envelope.request
         self._object = object_
         self._old_object = old_object
+        self._target = old_object if self._request.operation == "DELETE" else object_
         self._draft: Any = msgspec.UNSET
         self._old_draft: Any = msgspec.UNSET
         self._user: User | None = None
@@ -196,12 +197,12 @@ class AdmissionReview:
     @property
     def labels(self) -> dict[str, str]:
         """The labels of the `target`; a copy."""
-        return self._metadata_map("labels")
+        return _map_of(self._target.tree, "labels")
 
     @property
     def annotations(self) -> dict[str, str]:
         """The annotations of the `target`; a copy."""
-        return self._metadata_map("annotations")
+        return _map_of(self._target.tree, "annotations")
 
     def containers(self) -> list[Container]:
         """Every container of the `target` (regular, init and ephemeral), whichever kind bears the pod.
@@ -209,7 +210,7 @@ class AdmissionReview:
         Raises:
             ValueError: the object is so misshapen that a container could hide in it.
         """
-        tree = self._target_tree()
+        tree = self._target.tree
         return [] if tree is None else containers(tree, lambda: self.target)
 
     def label_sets(self) -> list[dict[str, str]]:
@@ -229,15 +230,9 @@ class AdmissionReview:
         """The review for the next policy, with another object in place of the one that came."""
         return AdmissionReview(self._envelope, Document.of(tree), self._old_object)
 
-    def _target_tree(self) -> Any:
-        return (self._old_object if self.operation == "DELETE" else self._object).tree
-
     def _metadata_text(self, key: str) -> str:
-        value = _metadata_of(self._target_tree()).get(key)
+        value = _metadata_of(self._target.tree).get(key)
         return value if isinstance(value, str) else ""
-
-    def _metadata_map(self, key: str) -> dict[str, str]:
-        return _map_of(self._target_tree(), key)
 
 
 def _metadata_of(tree: Any) -> dict[str, Any]:
@@ -253,9 +248,10 @@ def _map_of(tree: Any, key: str) -> dict[str, str]:
     value = _metadata_of(tree).get(key)
     if value is None:
         return {}
-    if not isinstance(value, dict):
-        raise MalformedReview(f"metadata.{key} is not an object", code=422)
-    return dict(value)
+    try:
+        return msgspec.convert(value, dict[str, str])
+    except msgspec.ValidationError as error:
+        raise MalformedReview(f"metadata.{key}: {error}", code=422) from None
 
 
 def decode(body: bytes) -> AdmissionReview:

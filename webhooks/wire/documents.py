@@ -22,6 +22,8 @@ _ENCODER_DEPTH = 254  # the nesting at which orjson refuses to write
 _ENVELOPE_DEPTH = 2  # a review's objects lie this deep in its body
 _LARGE = 256 * 1024  # below this, a document cannot hold too many values to matter
 
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
+
 # Go writes these three characters as escapes, six bytes for one. Only an escape that no other backslash can have begun.
 _HTML_ESCAPE = re.compile(rb"(?<!\\)\\u00(3c|3e|26)")
 
@@ -71,22 +73,26 @@ class Document:
 NULL = Document(b"null")
 
 
-def load(raw: bytes) -> Any:
+def load(raw: bytes, depth: int = MAX_DEPTH - _ENVELOPE_DEPTH) -> Any:
     """Decode a document, strictly.
+
+    Args:
+        raw: the document.
+        depth: how many levels it may be nested.
 
     Raises:
         MalformedReview: with code 400 for what is no acceptable JSON, 422 for what is beyond the limits.
     """
-    if len(raw) > _LARGE and raw.count(b",") > MAX_VALUES:
+    if len(raw) > _LARGE and raw.count(b",") > MAX_VALUES and _TEXT.sub(b"", raw).count(b",") > MAX_VALUES:
         raise MalformedReview(f"more than {MAX_VALUES} values", code=422)
     try:
         tree = orjson.loads(raw)
     except orjson.JSONDecodeError:
-        return load_exactly(raw)
+        return load_exactly(raw, depth)
     written = _write(tree)
     if written == raw or (b"\\u00" in raw and written == _HTML_ESCAPE.sub(_unescape, raw)):
         return tree
-    return load_exactly(raw)
+    return load_exactly(raw, depth)
 
 
 def _write(tree: Any) -> bytes | None:
@@ -104,7 +110,7 @@ def _unescape(escape: re.Match[bytes]) -> bytes:
     return bytes((int(escape[1], 16),))
 
 
-def load_exactly(raw: bytes) -> Any:
+def load_exactly(raw: bytes, depth: int = MAX_DEPTH - _ENVELOPE_DEPTH) -> Any:
     """The slow reader: every rule checked for itself.
 
     Raises:
@@ -119,7 +125,7 @@ def load_exactly(raw: bytes) -> Any:
         raise MalformedReview(f"not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
         raise MalformedReview(f"not JSON: {error.msg} at character {error.pos}") from None
-    _refuse_deep(tree)
+    _refuse_deep(tree, depth)
     try:
         orjson.loads(raw)  # refuses lone surrogates, which the other reader takes
     except orjson.JSONDecodeError as error:
@@ -147,9 +153,9 @@ def _int64(digits: str) -> int:
     return value
 
 
-def _refuse_deep(tree: Any) -> None:
+def _refuse_deep(tree: Any, depth: int) -> None:
     level = [tree]
-    for _ in range(MAX_DEPTH - _ENVELOPE_DEPTH + 1):
+    for _ in range(depth + 1):
         level = [child for node in level for child in _children(node)]
         if not level:
             return

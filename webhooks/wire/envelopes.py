@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from webhooks.errors import MalformedReview
-from webhooks.wire.documents import load, load_exactly
+from webhooks.wire.documents import MAX_DEPTH, load, load_exactly
 
 MAX_BODY = 7 * 1024 * 1024  # bytes; an API server's objects end at about 3 MiB, and an update brings two
 
@@ -14,7 +14,7 @@ _encode = msgspec.json.Encoder().encode
 _STAND_IN_SIZE = 64
 
 # What the answer must repeat stands first in what servers send, so it can be told from a body that does not decode.
-_HEAD = 4096
+HEAD = 4096  # bytes
 _HEADER = rb'"(?:kind|apiVersion)"\s*:\s*"[^"\\]{0,256}"\s*,\s*'
 _UID = re.compile(rb'\s*\{\s*((?:%b){0,2})"request"\s*:\s*\{\s*"uid"\s*:\s*"([^"\\\x00-\x1f]{1,256})"' % _HEADER)
 _NAMED = re.compile(rb'"(kind|apiVersion)"\s*:\s*"([^"\\]*)"')
@@ -40,7 +40,7 @@ def decode(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
         raise MalformedReview(str(error)) from None
     written = _encode(envelope)
     if not (body.startswith(written) and body[len(written) :] in (b"", b"\n")):
-        load_exactly(_without_documents(envelope, body))
+        load_exactly(_without_documents(envelope, body), MAX_DEPTH)
     return envelope
 
 
@@ -50,7 +50,7 @@ def decode_whole(type_: type[T], body: bytes) -> T:
     Raises:
         MalformedReview: as `documents.load` raises it, and 400 for what has not the shape of the type.
     """
-    tree = load(body.strip())
+    tree = load(body.strip(), MAX_DEPTH)
     try:
         return msgspec.convert(tree, type_)
     except msgspec.ValidationError as error:
@@ -65,7 +65,7 @@ def unknown(api_version: str, kind: str, wanted: str) -> MalformedReview:
 def _without_documents(envelope: Any, body: bytes) -> bytes:
     """The body with a stand-in for each large document in it: those are checked when they are read."""
     for value in _raw_values(envelope):
-        if len(value) > _STAND_IN_SIZE:
+        if len(value) > _STAND_IN_SIZE and value.startswith(b"{"):
             body = body.replace(value, b"0")
     return body
 
@@ -108,7 +108,7 @@ def find_address(body: bytes) -> Address | None:
         found = _addressed.decode(body)
         return Address(found.kind, found.apiVersion, found.request.uid) if found.request.uid else None
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return _search_address(body[:_HEAD])
+        return _search_address(body[:HEAD])
 
 
 def _search_address(head: bytes) -> Address | None:

@@ -1,0 +1,85 @@
+from typing import Any, get_args
+
+import pytest
+
+from webhooks import decisions
+from webhooks.decisions import (
+    Allow,
+    Authenticated,
+    Decision,
+    Deny,
+    Identity,
+    Mutation,
+    NoOpinion,
+    Opinion,
+    Outcome,
+    Patch,
+    Replace,
+    Unauthenticated,
+)
+from webhooks.policy import OUTCOMES
+
+EXAMPLES: list[Outcome] = [
+    Allow(),
+    Deny("never"),
+    Replace({"kind": "Pod"}),
+    Patch([{"op": "remove", "path": "/a"}]),
+    NoOpinion(),
+    Authenticated("jane"),
+    Unauthenticated(),
+]
+
+
+def kinds() -> list[type[Outcome]]:
+    return [type(each) for each in EXAMPLES]
+
+
+def test_no_outcome_goes_untested() -> None:
+    assert set(kinds()) == {each for each in vars(decisions).values() if _is_outcome(each) and each is not Outcome}
+
+
+def _is_outcome(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, Outcome)
+
+
+@pytest.mark.parametrize(
+    ("kind", "union"),
+    [
+        ("mutating", Mutation),
+        ("validating", Decision),
+        ("authorizing", Opinion),
+        ("authenticating", Identity),
+        ("image_policy", Decision),
+    ],
+)
+def test_the_unions_say_what_each_kind_of_policy_may_answer(kind: Any, union: Any) -> None:
+    assert set(OUTCOMES[kind]) == set(get_args(union))
+
+
+@pytest.mark.parametrize("outcome", EXAMPLES, ids=lambda outcome: type(outcome).__name__)
+def test_outcomes_are_values(outcome: Outcome) -> None:
+    assert (outcome.warnings, outcome.audit) == ((), {})
+    with pytest.raises(AttributeError):
+        outcome.warnings = ["changed"]  # type: ignore[misc]
+    assert outcome
+
+
+@pytest.mark.parametrize("outcome", EXAMPLES, ids=lambda outcome: type(outcome).__name__)
+def test_outcomes_carry_warnings_and_annotations(outcome: Outcome) -> None:
+    fields = {name: getattr(outcome, name) for name in outcome.__struct_fields__}
+    noted = type(outcome)(**{**fields, "warnings": ["look out"], "audit": {"why": "because"}})
+    assert (noted.warnings, noted.audit) == (["look out"], {"why": "because"})
+    with pytest.raises(TypeError, match="not one string"):
+        type(outcome)(**{**fields, "warnings": "look out"})
+
+
+def test_a_denial_is_forbidden_unless_it_says_otherwise() -> None:
+    denial = Deny("never")
+    assert (denial.message, denial.reason, denial.code, denial.details) == ("never", "Forbidden", 403, None)
+    assert Deny("never", "Conflict", 409) == Deny("never", code=409, reason="Conflict")
+
+
+def test_what_only_confuses_by_place_is_given_by_name() -> None:
+    for wrong in (lambda: Allow("fine"), lambda: NoOpinion("mine"), lambda: Deny()):  # type: ignore[misc, call-arg]
+        with pytest.raises(TypeError):
+            wrong()

@@ -1,0 +1,30 @@
+import pytest
+
+from webhooks.wire import groups
+
+SPELLINGS = {
+    "ADMISSION": {"admission.svc.io/v1", "admission.svc.io/v1beta1", "admission.k8s.io/v1", "admission.k8s.io/v1beta1"},
+    "AUTHORIZATION": {
+        "authorization.svc.io/v1",
+        "authorization.svc.io/v1beta1",
+        "authorization.k8s.io/v1",
+        "authorization.k8s.io/v1beta1",
+    },
+    "AUTHENTICATION": {
+        "authentication.svc.io/v1",
+        "authentication.svc.io/v1beta1",
+        "authentication.k8s.io/v1",
+        "authentication.k8s.io/v1beta1",
+    },
+    "IMAGE_POLICY": {"imagepolicy.svc.io/v1alpha1", "imagepolicy.k8s.io/v1alpha1"},
+    "AUDIT": {"audit.svc.io/v1", "audit.k8s.io/v1"},
+}
+
+
+@pytest.mark.parametrize(("name", "spellings"), SPELLINGS.items())
+def test_every_group_has_both_spellings(name: str, spellings: set[str]) -> None:
+    assert getattr(groups, name) == spellings
+
+
+def test_no_group_goes_untested() -> None:
+    assert {name for name in vars(groups) if name.isupper() and not name.startswith("_")} == set(SPELLINGS)
