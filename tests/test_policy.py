@@ -155,13 +155,10 @@ class Callable_:  # noqa: N801
         Callable_(),
         validating("pods")(allow),
         5,
-        None,
     ],
     ids=lambda function: getattr(function, "__name__", type(function).__name__),
 )
 def test_what_cannot_be_called_with_a_review_alone_is_no_policy(decorator: Decorator, function: Any) -> None:
-    if function is None and decorator in (DECORATORS["authenticating"], DECORATORS["image_policy"]):
-        pytest.skip("without a function they stand with parentheses")
     with pytest.raises(ConfigurationError):
         decorator()(function)
 

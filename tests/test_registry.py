@@ -4,7 +4,6 @@ import pytest
 
 from webhooks import (
     Allow,
-    Authenticated,
     Policy,
     authenticating,
     authorizing,
@@ -166,17 +165,3 @@ def test_what_cannot_be_asked_is_malformed() -> None:
     registry = Registry([policy("web", validating("pods", labels={"app": "web"}))])
     with pytest.raises(MalformedReview):
         registry.select("validating", admission_review(obj={"metadata": {"labels": ["app"]}}))
-
-
-def test_nothing_of_one_registry_is_in_another() -> None:
-    one = policy("same")
-    assert list(Registry([one])) == [one]
-    other = authenticating(lambda_to_named())
-    assert [each.name for each in Registry([other])] == ["named"]
-
-
-def lambda_to_named() -> Any:
-    def named(review: Any) -> Authenticated:
-        return Authenticated("jane")
-
-    return named

@@ -51,9 +51,14 @@ class Notes:
     def _annotate(self, policy: str, key: str, value: str) -> None:
         """Two policies that use one key are told apart; a key that no audit record takes is mended."""
         key = key if _KEY.fullmatch(key) else _mended(key)
+        value = value[:MAX_ANNOTATION]
         if self._audit.get(key, value) != value:
-            key = _mended(f"{policy}.{key}")
-        self._audit[key] = value[:MAX_ANNOTATION]
+            key = self._free(_mended(f"{policy}.{key}"))
+        self._audit[key] = value
+
+    def _free(self, key: str) -> str:
+        numbered = (f"{key[:58]}-{number}" for number in range(2, 10_000))
+        return key if key not in self._audit else next(each for each in numbered if each not in self._audit)
 
 
 def _mended(key: str) -> str:

@@ -17,6 +17,7 @@ def main() -> None:
     """Answer a cluster's admission, authorization, token and image reviews by plain Python functions."""
 
 
+_PORT = click.IntRange(0, 65535)
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -29,9 +30,13 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     help="A policy file, a folder of them, or library:NAME for a ready one. Repeat it for more.",
 )
 @click.option("--host", default=Settings.host, show_default=True, help="The address to listen at.")
-@click.option("--port", default=Settings.port, show_default=True, help="For reviews, over TLS; 0 for any.")
+@click.option("--port", type=_PORT, default=Settings.port, show_default=True, help="For reviews, over TLS; 0 for any.")
 @click.option(
-    "--ops-port", default=Settings.ops_port, show_default=True, help="For health and metrics, plain HTTP; 0 for none."
+    "--ops-port",
+    type=_PORT,
+    default=Settings.ops_port,
+    show_default=True,
+    help="For health and metrics, plain HTTP; 0 for none.",
 )
 @click.option(
     "--certs-dir",

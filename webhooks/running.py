@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -76,6 +76,7 @@ class Runner:
         self._paced = paced
         self.paces = {policy.name: Pace() for policy in policies}
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="policy")
+        self._calls: set[Future[Result]] = set()
         self._lock = threading.Lock()
 
     def in_place(self, policies: Iterable[AnyPolicy]) -> bool:
@@ -102,9 +103,9 @@ class Runner:
         return result
 
     @property
-    def stuck(self) -> bool:
-        """Whether some policy keeps a thread past its deadline."""
-        return any(pace.overrun for pace in self.paces.values())
+    def busy(self) -> bool:
+        """Whether some policy keeps a thread."""
+        return bool(self._calls)
 
     async def run(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
         """Run a policy, wherever it belongs, until the deadline at most."""
@@ -121,6 +122,8 @@ class Runner:
         if pace.overrun >= MAX_OVERRUN:
             return _overrun(policy, 0.0, f"is still busy with {pace.overrun} reviews that it did not answer in time")
         call = self._threads.submit(self._call_in_thread, policy, review)
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
         future = asyncio.wrap_future(call)
         try:
             await asyncio.wait((future,), timeout=budget)

@@ -58,23 +58,23 @@ def tls_context(settings: Settings) -> ssl.SSLContext:
     Raises:
         ConfigurationError: a file is missing, or is not what it must be.
     """
-    certificate, key = settings.tls_cert, settings.tls_key
-    if (certificate is None) != (key is None):
+    if (settings.tls_cert is None) != (settings.tls_key is None):
         raise ConfigurationError("a certificate and its key belong together: give both --tls-cert and --tls-key")
-    if certificate is None or key is None:
-        names = [*certificates.default_names(), *_name_of(settings.host)]
-        pair = certificates.ensure(settings.certs_dir, names=names)
-        certificate, key = pair.certificate, pair.key
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.num_tickets = 0  # a resumed session would outlive the removal of the authority that admitted it
     context.options |= ssl.OP_NO_RENEGOTIATION
-    _load(certificate, lambda: context.load_cert_chain(certificate, key), f"with its key {key}, no usable certificate")
     if settings.client_ca is not None:
         client_ca = settings.client_ca
         context.minimum_version = ssl.TLSVersion.TLSv1_3  # 1.2 would resume sessions all the same
         context.verify_mode = ssl.CERT_REQUIRED
         _load(client_ca, lambda: context.load_verify_locations(client_ca), "no certificates of an authority")
+    certificate, key = settings.tls_cert, settings.tls_key
+    if certificate is None or key is None:
+        pair = certificates.ensure(settings.certs_dir, names=[*certificates.default_names(), *_name_of(settings.host)])
+        certificate, key = pair.certificate, pair.key
+    what = f"with its key {key}, no usable certificate"
+    _load(certificate, lambda: context.load_cert_chain(certificate, key, password=""), what)
     return context
 
 
@@ -88,7 +88,7 @@ def _load(path: Path, load: Callable[[], object], what: str) -> None:
     except ssl.SSLError as error:
         raise ConfigurationError(f"{path}: {what} ({error.reason or error})") from None
     except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ConfigurationError(f"{path}: cannot be read: {_reason(error)}") from None
 
 
 def bind(host: str, port: int, *, shared: bool) -> socket.socket:
@@ -109,11 +109,15 @@ def bind(host: str, port: int, *, shared: bool) -> socket.socket:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind((host, port))
         listener.listen(_BACKLOG)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listener.close()
-        raise ConfigurationError(f"cannot listen at {host} port {port}: {error.strerror or error}") from None
+        raise ConfigurationError(f"cannot listen at {host} port {port}: {_reason(error)}") from None
     listener.setblocking(False)
     return listener
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 class Server(uvicorn.Server):
@@ -190,8 +194,8 @@ def run(settings: Settings) -> None:
     """
     logs.configure()
     app = WebhookApp(loading.load(settings.policies))
-    tls = tls_context(settings)
     sockets = Sockets(settings)
+    tls = tls_context(settings)
     answer(app, tls, sockets.reviews[0], sockets.ops, sockets.tell_ready)
 
 
@@ -229,8 +233,8 @@ def answer(
     gc.set_threshold(50_000, 20, 20)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(serve())
-        if app.runner.stuck:
-            os._exit(0)  # a thread that a policy never gives back would keep the process for ever
+        if app.runner.busy:
+            os._exit(0)  # a thread that a policy does not give back would keep the process for ever
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

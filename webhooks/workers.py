@@ -143,8 +143,8 @@ def run(settings: Settings) -> None:
     """
     logs.configure()
     loading.load(settings.policies)
-    serving.tls_context(settings)
     sockets = serving.Sockets(settings)
+    serving.tls_context(settings)
     asyncio.run(_supervise([Worker(settings, listener) for listener in sockets.reviews], sockets))
 
 

@@ -1,0 +1,309 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from webhooks import loading
+from webhooks.errors import ConfigurationError, LoadError
+from webhooks.loading import library, load, load_file
+
+POLICY = """
+from webhooks import Allow, validating
+
+@validating("pods")
+def {name}(review):
+    return Allow()
+"""
+LIBRARY = ["allowed_repos", "default_seccomp", "protect_namespaces", "required_labels"]
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def names(*sources: object) -> list[str]:
+    return [policy.name for policy in load(map(str, sources))]
+
+
+def test_a_file_gives_its_policies_in_their_order(tmp_path: Path) -> None:
+    text = POLICY.format(name="second") + POLICY.format(name="first")
+    assert names(write(tmp_path, {"a.py": text}) / "a.py") == ["second", "first"]
+
+
+def test_a_folder_gives_the_policies_of_its_files_in_order_of_their_names(tmp_path: Path) -> None:
+    files = {f"{name}.py": POLICY.format(name=name) for name in "cab"}
+    ignored = ("test_x.py", "conftest.py", "_helper.py", "__init__.py", "notes.txt", "deeper/d.py", "e.pyc")
+    write(tmp_path, files | dict.fromkeys(ignored, "raise RuntimeError('not to be loaded')"))
+    assert names(tmp_path) == ["a", "b", "c"]
+    assert names(tmp_path / "b.py", tmp_path / "c.py") == ["b", "c"]
+
+
+def test_a_path_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"policies/a.py": POLICY.format(name="a")})
+    monkeypatch.chdir(tmp_path)
+    assert names("policies") == names("policies/a.py") == names("./policies/../policies/a.py") == ["a"]
+    monkeypatch.chdir(tmp_path / "policies")
+    assert names(".") == names("a.py") == ["a"]
+
+
+def test_a_path_may_have_strange_characters(tmp_path: Path) -> None:
+    assert names(write(tmp_path / "my policies \u00e9", {"a b-c.d.py": POLICY.format(name="a")}) / "a b-c.d.py") == ["a"]
+
+
+def test_a_path_may_be_a_link(tmp_path: Path) -> None:
+    write(tmp_path, {"data/a.py": POLICY.format(name="a")})
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    (tmp_path / "b.py").symlink_to(tmp_path / "data" / "a.py")
+    assert names(tmp_path / "link") == names(tmp_path / "b.py") == ["a"]
+
+
+def test_the_ready_policies_are_found_by_name() -> None:
+    assert sorted(library()) == LIBRARY
+    assert names(*(f"library:{name}" for name in LIBRARY)) == LIBRARY
+
+
+def test_the_ready_policies_lie_inside_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"loading.py": "", "library/only.py": POLICY.format(name="only")})
+    monkeypatch.setattr(loading, "__file__", str(tmp_path / "loading.py"))
+    assert list(library()) == ["only"]
+    assert names("library:only") == ["only"]
+
+
+def test_nothing_of_a_file_is_taken_but_its_own_policies(tmp_path: Path) -> None:
+    text = """
+from webhooks import Allow, validating
+from webhooks.policy import Policy
+
+def helper(review):
+    return Allow()
+
+def make():
+    return validating("pods")(helper).named("made")
+
+class Holder:
+    inside = validating("pods")(helper).named("inside")
+
+several = [validating("pods")(helper).named("listed")]
+first = validating("pods")(helper)
+alias = first
+"""
+    assert names(write(tmp_path, {"a.py": text}) / "a.py") == ["helper"]
+
+
+def test_what_a_file_imports_is_not_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+from imported_policies import theirs, other
+theirs = theirs
+bound = other.bind(most=5).named("bound")
+"""
+    theirs = """
+from webhooks import Allow, validating
+
+@validating("pods")
+def theirs(review):
+    return Allow()
+
+@validating("pods")
+def other(review, *, most: int):
+    return Allow()
+"""
+    write(tmp_path, {"imports/imported_policies.py": theirs, "a.py": text})
+    monkeypatch.syspath_prepend(str(tmp_path / "imports"))
+    [policy] = load([str(tmp_path / "a.py")])
+    assert (policy.name, policy.parameters) == ("bound", {"most": 5})
+    assert str(policy.origin) == f"{tmp_path / 'a.py'}:4"
+
+
+def test_files_of_one_name_do_not_disturb_each_other(tmp_path: Path) -> None:
+    files = {f"{name}/labels.py": POLICY.format(name=name) + f"WHO = '{name}'\n" for name in "ab"}
+    write(tmp_path, files)
+    before = set(sys.modules)
+    registry = load([str(tmp_path / "a"), str(tmp_path / "b")])
+    assert [policy.function.__globals__["WHO"] for policy in registry] == ["a", "b"]
+    assert "labels" not in set(sys.modules) - before
+
+
+def test_a_file_is_a_module_to_what_looks_for_one(tmp_path: Path) -> None:
+    text = """
+from __future__ import annotations
+import pickle
+from dataclasses import dataclass
+from typing import NamedTuple
+from webhooks import Allow, validating
+
+@dataclass
+class Limit:
+    most: int
+
+pickle.loads(pickle.dumps(Limit(1)))
+
+@validating("pods")
+def limited(review, *, limit: Limit = Limit(5)):
+    return Allow()
+
+bound = limited.bind(limit={"most": 2}).named("bound")
+"""
+    limited, bound = load([str(write(tmp_path, {"a.py": text}) / "a.py")])
+    assert limited.parameters == {}
+    assert bound.parameters["limit"].most == 2
+
+
+# Files that do not load; the mistake is in the line that ends in "HERE".
+HEAD = "from webhooks import Allow, Deny, authenticating, authorizing, image_policy, mutating, validating\n"
+BODY = "    return Allow()\n"
+BROKEN: dict[str, tuple[str, str]] = {
+    "a syntax error": (f"{HEAD}\ndef broken(:  # HERE\n", "not Python: "),
+    "a syntax error in the first line": ("return  # HERE\n", "not Python: "),
+    "a bad indentation": (f"{HEAD}if True:\npass  # HERE\n", "not Python: "),
+    "raising": (f"{HEAD}\n\n1 / 0  # HERE\n", "ZeroDivisionError: division by zero"),
+    "raising deeper": (f"{HEAD}def helper():\n    return {{}}['a']  # HERE\nhelper()\n", "KeyError: 'a'"),
+    "raising elsewhere": (f"{HEAD}import json\njson.loads('{{')  # HERE\n", "JSONDecodeError: "),
+    "raising in several lines": (f"{HEAD}raise ValueError('a\\nb')  # HERE\n", "ValueError: a b"),
+    "leaving": (f"{HEAD}import sys\nsys.exit(0)  # HERE\n", "SystemExit: 0"),
+    "a module that is missing": (f"{HEAD}import no_such_module  # HERE\n", "ModuleNotFoundError: "),
+    "a name that is missing": ("from webhooks import no_such_name  # HERE\n", "ImportError: "),
+    "no resources": (f'{HEAD}@validating()  # HERE\ndef policy(review):\n{BODY}', "name at least one resource"),
+    "no parentheses": (f"{HEAD}@validating  # HERE\ndef policy(review):\n{BODY}", "this decorator takes resources"),
+    "a bad resource": (f'{HEAD}@mutating("Pods")  # HERE\ndef policy(review):\n{BODY}', "'Pods' names no resource"),
+    "a list of resources": (f'{HEAD}@mutating(["pods"])  # HERE\ndef policy(review):\n{BODY}', "this decorator takes resources"),
+    "a bad operation": (f'{HEAD}@validating("pods", operations=["create"])  # HERE\ndef policy(review):\n{BODY}', "operations are"),
+    "a bad selector": (f'{HEAD}@validating("pods", labels={{"a": 5}})  # HERE\ndef policy(review):\n{BODY}', ""),
+    "a bad timeout": (f'{HEAD}@authenticating(timeout=99)  # HERE\ndef policy(review):\n{BODY}', "policy 'policy': a timeout is"),
+    "a bad on_error": (f'{HEAD}@image_policy(on_error="no")  # HERE\ndef policy(review):\n{BODY}', "policy 'policy': on_error is"),
+    "a bad signature": (f'{HEAD}@authorizing("pods")  # HERE\ndef policy(review, x):\n{BODY}', "policy 'policy' takes the review"),
+    "two decorators": (f'{HEAD}@validating("pods")  # HERE\n@mutating("pods")\ndef policy(review):\n{BODY}', "a policy is made of"),
+    "a bad name": (f'{HEAD}@validating("pods")\ndef policy(review):\n{BODY}\npolicy = policy.named("a b")  # HERE\n', "'a b' is no name"),
+    "a parameter of the wrong type": (
+        f'{HEAD}@validating("pods")\ndef policy(review, *, most: int):\n{BODY}\npolicy = policy.bind(most="5")  # HERE\n',
+        "policy 'policy', parameter 'most': Expected `int`, got `str`",
+    ),
+    "an unknown parameter": (
+        f'{HEAD}@validating("pods")\ndef policy(review, *, most: int):\n{BODY}\npolicy = policy.bind(more=5)  # HERE\n',
+        "policy 'policy' has no parameter 'more'; it has: most",
+    ),
+    "a parameter that is not set": (
+        f'{HEAD}@validating("pods")  # HERE\ndef policy(review, *, most: int):\n{BODY}',
+        "policy 'policy' needs its parameter 'most' to be set",
+    ),
+    "a parameter that is still not set": (
+        f'{HEAD}@validating("pods")\ndef policy(review, *, a: int, b: int):\n{BODY}\npolicy = policy.bind(a=1)  # HERE\n',
+        "policy 'policy' needs its parameter 'b' to be set",
+    ),
+    "a default of the wrong type": (
+        f'{HEAD}@validating("pods")  # HERE\ndef policy(review, *, most: int = None):\n{BODY}',
+        "policy 'policy', parameter 'most': Expected `int`, got `null`",
+    ),
+    "a type that is not there": (
+        f'from __future__ import annotations\n{HEAD}@validating("pods")  # HERE\ndef policy(review, *, most: Nowhere = 1):\n{BODY}',
+        "policy 'policy', parameter 'most': ",
+    ),
+    "a type that cannot be checked": (
+        f'{HEAD}@validating("pods")  # HERE\ndef policy(review, *, most: list[int] | tuple[int, ...] = ()):\n{BODY}',
+        "policy 'policy', parameter 'most': ",
+    ),
+    "another policy of the same name": (
+        f'{HEAD}@validating("pods")\ndef policy(review):\n{BODY}\nother = policy.named("policy")  # HERE\n',
+        "two policies are named 'policy', the other is at ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BROKEN.values(), ids=BROKEN)
+def test_errors_name_file_and_line(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path, {"broken.py": text}) / "broken.py"
+    before = set(sys.modules)
+    line = next(number for number, each in enumerate(text.split("\n"), start=1) if each.endswith("HERE"))
+    for source in (path, tmp_path):
+        with pytest.raises(ConfigurationError) as caught:
+            load([str(source)])
+        assert str(caught.value).startswith(f"{path}:{line}: {message}")
+        assert "\n" not in str(caught.value)
+        if isinstance(caught.value, LoadError):
+            assert (caught.value.path, caught.value.line) == (str(path), line)
+            assert not {name for name in set(sys.modules) - before if "broken" in name}
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe", b"# \xe9\nx = 1\n", b"# -*- coding: nonsense -*-\n", b"x = '\0'\n"], ids=repr
+)
+def test_a_file_that_is_no_text_is_told_by_its_name(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "broken.py"
+    path.write_bytes(content)
+    with pytest.raises(LoadError) as caught:
+        load([str(path)])
+    assert str(caught.value).startswith(str(path))
+    assert caught.value.path == str(path)
+
+
+def test_a_mistake_in_an_imported_file_is_told_where_it_was_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, {"imports/broken_helper.py": "def broken(:\n", "a.py": f"{HEAD}\nimport broken_helper\n"})
+    monkeypatch.syspath_prepend(str(tmp_path / "imports"))
+    with pytest.raises(LoadError, match="SyntaxError") as caught:
+        load([str(tmp_path / "a.py")])
+    assert caught.value.line == 3
+
+
+@pytest.mark.parametrize("text", ["", "x = 1\n", "import webhooks\n", "from webhooks import validating\n"])
+def test_a_file_without_policies_is_a_mistake(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path, {"empty.py": text}) / "empty.py"
+    with pytest.raises(LoadError, match="no policies in this file") as caught:
+        load([str(path)])
+    assert (caught.value.path, caught.value.line) == (str(path), None)
+
+
+def test_a_folder_without_files_is_a_mistake(tmp_path: Path) -> None:
+    write(tmp_path, {"test_a.py": "", "b.txt": ""})
+    with pytest.raises(LoadError, match="no policy files") as caught:
+        load([str(tmp_path)])
+    assert caught.value.path == str(tmp_path)
+
+
+@pytest.mark.parametrize("source", ["missing.py", "missing/", "", "library:missing", "library:", "library:../policies/x"])
+def test_a_source_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LoadError) as caught:
+        load([source])
+    assert str(caught.value).startswith(f"{source}: no ")
+    if source.startswith("library:"):
+        assert ", ".join(LIBRARY) in str(caught.value)
+
+
+def test_a_file_that_is_not_python_is_told(tmp_path: Path) -> None:
+    path = write(tmp_path, {"policy.yaml": "a: b\n"}) / "policy.yaml"
+    with pytest.raises(LoadError, match="not a Python file"):
+        load([str(path)])
+
+
+def test_two_policies_of_one_name_are_told_with_both_places(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": POLICY.format(name="same"), "b.py": "\n" + POLICY.format(name="same")})
+    with pytest.raises(ConfigurationError) as caught:
+        load([str(tmp_path)])
+    message = str(caught.value)
+    assert message.startswith(f"{tmp_path / 'b.py'}:5: two policies are named 'same'")
+    assert f"the other is at {tmp_path / 'a.py'}:4" in message
+
+
+def test_one_file_given_twice_is_a_mistake(tmp_path: Path) -> None:
+    path = write(tmp_path, {"a.py": POLICY.format(name="a")}) / "a.py"
+    with pytest.raises(ConfigurationError, match="two policies are named 'a'"):
+        load([str(path), str(tmp_path)])
+
+
+def test_an_interrupt_is_no_mistake_of_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, {"a.py": "raise KeyboardInterrupt\n"}) / "a.py"
+    with pytest.raises(KeyboardInterrupt):
+        load([str(path)])
+
+
+def test_a_file_is_loaded_anew_each_time(tmp_path: Path) -> None:
+    path = write(tmp_path, {"a.py": POLICY.format(name="a")}) / "a.py"
+    [first] = load_file(path)
+    path.write_text(POLICY.format(name="changed"))
+    [second] = load_file(path)
+    assert (first.name, second.name) == ("a", "changed")

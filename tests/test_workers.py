@@ -1,0 +1,170 @@
+"""Several processes that answer: they share a port, their counts add up, and the dead are replaced."""
+
+import os
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from .builders import image_body, written
+from .servers import POLICIES, SECONDS, Gate, Server, await_true, review, serving, webhooks
+
+VALIDATE = "/admission/validate"
+WHO = """
+
+@validating("whos")
+def who(review):
+    import os
+
+    return Deny(str(os.getpid()))
+"""
+CALLS = 32  # so many connections that each process gets some of them
+
+
+def serving_two(folder: Path) -> AbstractContextManager[Server]:
+    return serving(folder, "--workers", 2, policies=POLICIES + WHO)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving_two(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+def answerers(server: Server) -> Counter[int]:
+    """The processes that answer, by their ids, each call on a connection of its own."""
+    replies = [server.post(VALIDATE, review(resource="whos")).json()["response"] for _ in range(CALLS)]
+    return Counter(int(reply["status"]["message"]) for reply in replies)
+
+
+def counted(server: Server, kind: str) -> float:
+    """How many reviews of a kind they have counted together."""
+    page = server.get("/metrics", ops=True).body.decode()
+    samples = [sample for family in text_string_to_metric_families(page) for sample in family.samples]
+    reviews = [sample for sample in samples if sample.name == "webhooks_reviews_total"]
+    return sum(sample.value for sample in reviews if sample.labels["kind"] == kind)
+
+
+def lives(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_both_answer(server: Server) -> None:
+    found = answerers(server)
+    assert len(found) == 2
+    assert server.process.pid not in found
+    assert server.output.lines == [f"ready https://127.0.0.1:{server.port}"]
+
+
+def test_their_counts_add_up(server: Server) -> None:
+    for _ in range(CALLS):
+        server.post("/images", written(image_body("a@b")))
+    await_true(lambda: counted(server, "ImageReview") >= CALLS, "all are counted")
+    assert counted(server, "ImageReview") == CALLS
+
+
+def test_health(server: Server) -> None:
+    page = server.get("/readyz?verbose", ops=True).body.decode()
+    assert page.splitlines() == ["[+]ping ok", "[+]workers ok", "readyz check passed"]
+    assert server.get("/readyz").body == b"ok"
+
+
+def test_the_dead_are_replaced(server: Server) -> None:
+    first, second = answerers(server)
+    await_true(lambda: counted(server, "AdmissionReview") >= CALLS, "those are counted")
+    before = counted(server, "AdmissionReview")
+    with server.connect() as connection:
+        kept = int(connection.post(VALIDATE, review(resource="whos")).json()["response"]["status"]["message"])
+        killed = second if kept == first else first
+        os.kill(killed, signal.SIGKILL)
+        server.errors.await_line("a worker died with exit code -9")
+        assert connection.post(VALIDATE, review()).json()["response"]["allowed"] is True
+    found = answerers(server)  # whoever came to the dead one's queue has waited for the one that took its place
+    assert len(found) == 2
+    assert killed not in found
+    await_true(lambda: server.get("/readyz", ops=True).status == 200, "both are ready")
+    assert counted(server, "AdmissionReview") >= before
+    assert [record["level"] for record in server.logs()] == ["error"]
+
+
+def test_open_reviews_are_answered_before_the_end(tmp_path: Path) -> None:
+    with serving_two(tmp_path) as server, Gate() as gate, ExitStack() as stack:
+        processes = answerers(server)
+        connections = [stack.enter_context(server.connect()) for _ in range(8)]
+        for connection in connections:
+            connection.request("POST", VALIDATE, gate.review("waits"))
+            gate.await_policy()
+        server.signal()
+        await_true(lambda: not accepts(server), "nobody is let in any more")
+        gate.open()
+        for connection in connections:
+            assert connection.reply().json()["response"]["allowed"] is True
+            connection.close()
+        assert server.ended() == 0
+        assert server.errors.all() == []
+        assert not any(lives(process) for process in processes)
+        assert {file.name for file in tmp_path.iterdir()} <= {"certs", "policies.py", "__pycache__"}
+
+
+def accepts(server: Server) -> bool:
+    try:
+        server.connect().close()
+    except OSError:
+        return False
+    return True
+
+
+def test_a_policy_that_hangs_for_ever_does_not_keep_them(tmp_path: Path) -> None:
+    with serving_two(tmp_path) as server, Gate() as gate:
+        with server.connect() as connection:
+            connection.request("POST", f"{VALIDATE}?timeout=1s", gate.review("hangs"))
+            gate.await_policy()
+            assert connection.reply().json()["response"]["status"]["code"] == 504
+        assert server.stop() == 0
+
+
+def test_a_terminal_interrupts_all_at_once(tmp_path: Path) -> None:
+    with serving_two(tmp_path) as server:
+        processes = answerers(server)
+        os.killpg(server.process.pid, signal.SIGINT)
+        assert server.ended() == 0
+        assert server.errors.all() == []
+        assert not any(lives(process) for process in processes)
+
+
+def test_workers_end_when_their_parent_dies(tmp_path: Path) -> None:
+    with serving_two(tmp_path) as server:
+        processes = answerers(server)
+        server.signal(signal.SIGKILL)
+        server.ended()
+        await_true(lambda: not any(lives(process) for process in processes), "the workers have ended")
+
+
+def test_a_port_of_other_workers_is_in_use(server: Server, tmp_path: Path) -> None:
+    """The processes of one server share a port; two servers do not, or each would answer a part of the calls."""
+    policies = server.folder / "policies.py"
+    where = ("--host", "127.0.0.1", "--port", server.port, "--ops-port", 0, "--certs-dir", server.folder / "certs")
+    second = subprocess.Popen(
+        webhooks("serve", "--workers", 2, "--policies", policies, *where),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with second:
+        assert second.stdout is not None
+        first_line = second.stdout.readline()
+        second.terminate()
+        errors = second.communicate(timeout=SECONDS)[1]
+    assert first_line == ""
+    assert (second.returncode, errors) == (
+        2,
+        f"webhooks: cannot listen at 127.0.0.1 port {server.port}: Address already in use\n",
+    )
