@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from .builders import image_body, written
-from .servers import POLICIES, SECONDS, Gate, Server, await_true, review, serving, webhooks
+from .servers import POLICIES, SECONDS, Connection, Gate, Server, await_true, review, serving, webhooks
 
 VALIDATE = "/admission/validate"
 WHO = """
@@ -116,8 +116,8 @@ def test_open_reviews_are_answered_before_the_end(tmp_path: Path) -> None:
 
 def accepts(server: Server) -> bool:
     try:
-        server.connect().close()
-    except OSError:
+        Connection(server.port, None).close()
+    except ConnectionRefusedError:
         return False
     return True
 

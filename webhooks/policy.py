@@ -256,8 +256,9 @@ def validating(
         ConfigurationError: an argument, or the function's signature, is not as it must be.
     """
 
+    match = _admission_match(resources, operations, namespaces, names, labels, users, groups)
+
     def decorate(function: Callable[..., Any]) -> Policy[Any, Any]:
-        match = _admission_match(resources, operations, namespaces, names, labels, users, groups)
         return _policy(function, "validating", match, name, timeout, on_error)
 
     return decorate
@@ -281,8 +282,9 @@ def mutating(
     The arguments and errors are those of `validating`.
     """
 
+    match = _admission_match(resources, operations, namespaces, names, labels, users, groups)
+
     def decorate(function: Callable[..., Any]) -> Policy[Any, Any]:
-        match = _admission_match(resources, operations, namespaces, names, labels, users, groups)
         return _policy(function, "mutating", match, name, timeout, on_error)
 
     return decorate
@@ -319,16 +321,17 @@ def authorizing(
         ConfigurationError: an argument, or the function's signature, is not as it must be.
     """
 
+    match = AccessMatch(
+        matching.rules(resources if paths else _some(resources)),
+        Globs(paths),
+        _globs(verbs),
+        _globs(namespaces),
+        _globs(names),
+        _globs(users),
+        _globs(groups),
+    )
+
     def decorate(function: Callable[..., Any]) -> Policy[Any, Any]:
-        match = AccessMatch(
-            matching.rules(resources if paths else _some(resources)),
-            Globs(paths),
-            _globs(verbs),
-            _globs(namespaces),
-            _globs(names),
-            _globs(users),
-            _globs(groups),
-        )
         return _policy(function, "authorizing", match, name, timeout, on_error)
 
     return decorate

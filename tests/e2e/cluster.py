@@ -170,7 +170,8 @@ class Cluster:
             "kind": "AdmissionConfiguration",
             "plugins": plugins,
         }
-        return _write(self._folder / "admission.json", configuration)
+        self.admission = _write(self._folder / "admission.json", configuration)
+        return self.admission
 
     def _kubectl(self, name: str, credentials: Json) -> Kubectl:
         url = f"https://127.0.0.1:{self._api_port}"

@@ -1,0 +1,46 @@
+"""The README's registrations, as they stand there."""
+
+import base64
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from .cluster import Cluster
+from .kubectl import Kubectl
+
+pytestmark = pytest.mark.e2e
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def test_the_registrations_are_taken(admin: Kubectl, cluster: Cluster) -> None:
+    authority = base64.b64encode(cluster.authority.read_bytes()).decode()
+    blocks = re.findall(r"^```yaml\n(.*?)^```", README.read_text(), re.M | re.S)
+    documents = [document for block in blocks for document in yaml.safe_load_all(block)]
+    registrations = [one for one in documents if one["apiVersion"] == "admissionregistration.k8s.io/v1"]
+    assert [one["kind"] for one in registrations] == ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"]
+    for registration in registrations:
+        for webhook in registration["webhooks"]:
+            config = webhook["clientConfig"]
+            config["url"] = config["url"].replace("127.0.0.1:8443", f"127.0.0.1:{cluster.port}")
+            config["caBundle"] = config["caBundle"].replace("CA_BUNDLE", authority)
+        assert "created (server dry run)" in admin("apply", "--dry-run=server", "-f", "-", given=registration).out
+
+
+def test_the_api_server_is_pointed_at_us_as_the_readme_says(cluster: Cluster) -> None:
+    """The harness writes the same kinds of files with the same fields."""
+    blocks = re.findall(r"^```yaml\n(.*?)^```", README.read_text(), re.M | re.S)
+    configurations = [yaml.safe_load(block) for block in blocks if "AdmissionConfiguration" in block]
+    ours = yaml.safe_load(cluster.admission.read_text())
+    assert shape(configurations[0]) == shape(ours)
+
+
+def shape(value: object) -> object:
+    """An object's keys and lists, without what stands in them; plugins by name."""
+    if isinstance(value, dict):
+        return {key: value[key] if key in ("apiVersion", "kind", "name") else shape(value[key]) for key in value}
+    if isinstance(value, list):
+        return sorted((shape(each) for each in value), key=str)
+    return None
