@@ -251,18 +251,28 @@ class Output:
         self.lines: list[str] = []
         self._ended = False
         self._changed = threading.Condition()
+        self._reading = threading.Event()
+        self._reading.set()
         self._thread = threading.Thread(target=self._drain, args=(stream,), daemon=True)
         self._thread.start()
 
     def _drain(self, stream: IO[bytes]) -> None:
         with stream:
             for line in stream:
+                self._reading.wait()
                 with self._changed:
                     self.lines.append(line.decode().removesuffix("\n"))
                     self._changed.notify_all()
         with self._changed:
             self._ended = True
             self._changed.notify_all()
+
+    def pause(self) -> None:
+        """Stop reading: the process finds its pipe full before long."""
+        self._reading.clear()
+
+    def resume(self) -> None:
+        self._reading.set()
 
     def await_line(self, part: str, start: int = 0) -> str:
         """The first line with that in it, from a line on; fails where none comes."""
@@ -357,6 +367,7 @@ def started(command: list[str], folder: Path, **environment: str) -> Iterator[Se
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # the group is its own: what it started ends with it
             process.wait()
+            server.errors.resume()
 
 
 @contextmanager

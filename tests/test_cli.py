@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
 from webhooks import __version__
+from webhooks.cli import main
 
-from .servers import SECONDS, webhooks
+from .servers import SECONDS
 
 OPTIONS = (
     "--policies",
@@ -24,15 +26,21 @@ OPTIONS = (
 )
 
 
-def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments, prog_name="webhooks")
+
+
+def run_installed(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command as it is installed, in a process of its own."""
+    command = Path(sys.executable).with_name("webhooks")
     env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", **environment}
-    return subprocess.run(webhooks(*arguments), capture_output=True, text=True, timeout=SECONDS, env=env)
+    return subprocess.run([command, *arguments], capture_output=True, text=True, timeout=SECONDS, env=env)
 
 
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_help(option: str) -> None:
     ended = run(option)
-    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (ended.exit_code, ended.stderr) == (0, "")
     assert ended.stdout.startswith("Usage: ")
     assert re.search(r"^  serve +Answer reviews", ended.stdout, re.MULTILINE)
 
@@ -40,7 +48,7 @@ def test_help(option: str) -> None:
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_help_of_serve(option: str) -> None:
     ended = run("serve", option)
-    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (ended.exit_code, ended.stderr) == (0, "")
     for name in OPTIONS:
         described = re.search(rf"^  {name}\b.*(\n {{10,}}.*)*", ended.stdout, re.MULTILINE)
         assert described, name
@@ -56,14 +64,8 @@ def test_no_command_shows_the_commands() -> None:
 
 
 def test_version() -> None:
-    ended = run("--version")
+    ended = run_installed("--version")
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"webhooks, version {__version__}\n", "")
-
-
-def test_the_command_is_installed() -> None:
-    command = Path(sys.executable).with_name("webhooks")
-    ended = subprocess.run([command, "--version"], capture_output=True, text=True, timeout=SECONDS)
-    assert ended.stdout == f"webhooks, version {__version__}\n"
 
 
 def test_help_loads_no_server() -> None:
@@ -94,18 +96,18 @@ def test_help_loads_no_server() -> None:
 )
 def test_usage_errors(arguments: tuple[str, ...], says: str) -> None:
     ended = run(*arguments)
-    assert (ended.returncode, ended.stdout) == (2, "")
+    assert (ended.exit_code, ended.stdout) == (2, "")
     assert says in ended.stderr.splitlines()[-1]
     assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(shell: str) -> None:
-    ended = run(_WEBHOOKS_COMPLETE=f"{shell}_source")
+    ended = run_installed(_WEBHOOKS_COMPLETE=f"{shell}_source")
     assert ended.returncode == 0, ended.stderr
     assert "_WEBHOOKS_COMPLETE" in ended.stdout
 
 
 def test_completion() -> None:
-    ended = run(_WEBHOOKS_COMPLETE="bash_complete", COMP_WORDS="webhooks serve --po", COMP_CWORD="2")
+    ended = run_installed(_WEBHOOKS_COMPLETE="bash_complete", COMP_WORDS="webhooks serve --po", COMP_CWORD="2")
     assert ended.stdout.splitlines() == ["plain,--policies", "plain,--port"]

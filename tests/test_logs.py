@@ -1,0 +1,154 @@
+"""The log: one line of JSON for a record, whatever is in it."""
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from webhooks.logs import JsonFormatter
+
+from .builders import access_body, token_body, written
+from .servers import Reply, Server, review, serving
+
+VALIDATE = "/admission/validate"
+SECRET = "a secret detail"
+
+
+def formatted(message: str, *arguments: object, error: BaseException | None = None) -> Any:
+    """A record as it is written, read again."""
+    info = (type(error), error, error.__traceback__) if error is not None else None
+    record = logging.LogRecord("webhooks.test", logging.WARNING, "file.py", 1, message, arguments, info)
+    line = JsonFormatter().format(record)
+    assert line.isascii()
+    assert line.isprintable()
+    return json.loads(line)
+
+
+def test_a_record() -> None:
+    record = formatted("policy %s failed %d times", "a", 2)
+    assert record.pop("time").endswith("+00:00")
+    assert record == {"level": "warning", "logger": "webhooks.test", "message": "policy a failed 2 times"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "two\nlines",
+        'a quote " and a backslash \\',
+        "\x00\x07\x1b[31mred\x7f",
+        "\x85\u2028\u2029",
+        "\r\n{}",
+        "\U0001f600 \u200e",
+        "\ud800",
+        "x" * 100_000,
+    ],
+    ids=ascii,
+)
+def test_text_of_others_stays_inside(text: str) -> None:
+    assert formatted("refused: %s", text)["message"] == f"refused: {text}"
+
+
+def test_a_traceback_is_one_field() -> None:
+    try:
+        raise ValueError("first\nsecond")
+    except ValueError as error:
+        record = formatted("failed", error=error)
+    assert record["error"].splitlines()[0] == "Traceback (most recent call last):"
+    assert record["error"].endswith("ValueError: first\nsecond")
+
+
+# Of a real server.
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+def posted(server: Server, path: str, body: bytes) -> tuple[Reply, list[Any]]:
+    """An answer, and what was logged meanwhile."""
+    start = len(server.errors.lines)
+    reply = server.post(path, body)
+    server.errors.await_line("", start)
+    return reply, server.logs(start)
+
+
+def test_a_failing_policy_is_found_by_the_uid(server: Server) -> None:
+    reply, [record] = posted(server, VALIDATE, review("raises", uid="705ab4f5"))
+    assert (record["level"], record["logger"]) == ("error", "webhooks.policies")
+    assert "raises" in record["message"]
+    assert "705ab4f5" in record["message"]
+    assert SECRET in record["message"]
+    assert f"ValueError: {SECRET}\nof two lines \x1b[31m" in record["error"]
+    assert "policies.py" in record["error"]
+    assert SECRET not in reply.body.decode()
+    assert "ValueError" not in reply.body.decode()
+    assert reply.json()["response"]["status"]["message"] == "policy 'raises' failed"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/authorize", access_body(verb="get", resource="pods", name="raises")),
+        ("/authenticate", token_body("raises")),
+    ],
+)
+def test_callers_are_told_no_details(path: str, body: Any, server: Server) -> None:
+    reply, [record] = posted(server, path, written(body))
+    assert reply.status == 500
+    assert reply.json()["kind"] == "Status"
+    assert SECRET in record["message"]
+    assert SECRET not in reply.body.decode()
+
+
+def test_a_timeout_is_logged(server: Server) -> None:
+    policy = review("waits", uid="slow-1", gate=str(server.folder / "nobody"))
+    _, [record] = posted(server, VALIDATE, policy)
+    assert "slow-1" in record["message"]
+    assert "FileNotFoundError" in record["error"]
+
+
+def test_malformed_reviews_are_logged(server: Server) -> None:
+    body = review().replace(b"AdmissionReview", b'a\\n{\\"level\\":\\"fake\\"}\\u001b[31m')
+    _, [record] = posted(server, VALIDATE, body)
+    assert (record["level"], record["logger"]) == ("warning", "webhooks.reviews")
+    assert "AdmissionReview" in record["message"]
+
+
+def test_tokens_are_never_logged(server: Server) -> None:
+    start = len(server.errors.lines)
+    token = "eyJhbGciOi.verysecret"
+    body = written(token_body(token))
+    for each in (
+        body,
+        body[:-3],
+        body.replace(b"TokenReview", b"Other"),
+        body.replace(b'"token"', b'"tokens"'),
+        body * 2,
+    ):
+        server.post("/authenticate", each)
+    assert server.post("/authenticate", written(token_body("raises"))).status == 500
+    server.errors.await_line("policy authenticates failed", start)
+    assert "verysecret" not in "\n".join(server.errors.lines[start:])
+
+
+def test_good_reviews_are_not_logged(server: Server) -> None:
+    start = len(server.errors.lines)
+    for _ in range(3):
+        server.post(VALIDATE, review())
+        server.get("/livez")
+    assert server.errors.lines[start:] == []
+
+
+def test_a_log_that_nobody_reads_blocks_nobody(tmp_path: Path) -> None:
+    """A full pipe: records are lost, reviews are not, and the server ends when it is asked to."""
+    with serving(tmp_path) as server:
+        server.errors.pause()
+        with server.connect() as connection:
+            for _ in range(300):  # more than a pipe holds
+                assert connection.post(VALIDATE, review("raises")).status == 200
+        assert server.stop() == 0

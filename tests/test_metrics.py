@@ -1,0 +1,226 @@
+"""What is counted, as Prometheus reads it."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
+
+from webhooks import (
+    Allow,
+    Authenticated,
+    Deny,
+    NoOpinion,
+    Replace,
+    Unauthenticated,
+    authenticating,
+    authorizing,
+    create_app,
+    image_policy,
+    mutating,
+    validating,
+)
+
+from .builders import access_body, admission_body, image_body, pod, token_body
+from .servers import Gate, Server, await_true, serving
+
+Labels = tuple[str, ...]
+
+
+@mutating("pods")
+def labels(review: Any) -> Any:
+    obj = review.object
+    obj["metadata"]["labels"] = {"a": "b"}
+    return Replace(obj) if obj["metadata"]["name"] == "new" else Allow()
+
+
+@validating("pods")
+def choosy(review: Any) -> Any:
+    if review.name == "bad":
+        return Deny("no", code=422)
+    if review.name == "raises":
+        raise ValueError
+    return Allow()
+
+
+@validating("pods", names=["sleeps"], timeout=0.01)
+async def sleeps(review: Any) -> Allow:
+    await asyncio.sleep(30)
+    return Allow()
+
+
+@authorizing("pods")
+def rbac(access: Any) -> Any:
+    if access.verb == "raise":
+        raise ValueError
+    return {"get": Allow(), "delete": Deny("no")}.get(access.verb, NoOpinion())
+
+
+@authenticating
+def tokens(review: Any) -> Any:
+    return Authenticated("jane") if review.token == "good" else Unauthenticated("bad")
+
+
+@image_policy
+def pinned(review: Any) -> Any:
+    return Allow() if all("@" in image for image in review.images) else Deny("no")
+
+
+@pytest.fixture
+def client() -> Iterator[TestClient]:
+    """One event loop for all calls, as a server has."""
+    with TestClient(create_app([labels, choosy, sleeps, rbac, tokens, pinned])) as client:
+        yield client
+
+
+def samples(client: TestClient, name: str, *labels: str) -> dict[Labels, float]:
+    """The samples of that name, by the values of these labels."""
+    families = text_string_to_metric_families(client.get("/metrics").text)
+    found = [sample for family in families for sample in family.samples if sample.name == name]
+    assert all(set(sample.labels) == set(labels) for sample in found)
+    return {tuple(sample.labels[label] for label in labels): sample.value for sample in found}
+
+
+def reviews(client: TestClient) -> dict[Labels, float]:
+    return samples(client, "webhooks_reviews_total", "kind", "verdict", "code")
+
+
+def named(name: str) -> Any:
+    return admission_body("CREATE", pod(name), name=name)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "counted"),
+    [
+        ("/admission/validate", named("good"), ("AdmissionReview", "allow", "200")),
+        ("/admission/validate", named("bad"), ("AdmissionReview", "deny", "422")),
+        ("/admission/validate", named("raises"), ("AdmissionReview", "deny", "500")),
+        ("/admission/validate", named("sleeps"), ("AdmissionReview", "deny", "504")),
+        ("/admission/mutate", named("new"), ("AdmissionReview", "patch", "200")),
+        ("/admission/mutate", named("old"), ("AdmissionReview", "allow", "200")),
+        ("/admission/mutate/labels", named("new"), ("AdmissionReview", "patch", "200")),
+        ("/admission/validate", {"request": {"uid": "a"}}, ("AdmissionReview", "malformed", "400")),
+        ("/admission/validate", {}, ("AdmissionReview", "malformed", "400")),
+        ("/authorize", access_body(verb="get", resource="pods"), ("SubjectAccessReview", "allow", "200")),
+        ("/authorize", access_body(verb="delete", resource="pods"), ("SubjectAccessReview", "deny", "403")),
+        ("/authorize", access_body(verb="list", resource="pods"), ("SubjectAccessReview", "noopinion", "200")),
+        ("/authorize", access_body(verb="get", resource="nodes"), ("SubjectAccessReview", "noopinion", "200")),
+        ("/authorize", access_body(verb="raise", resource="pods"), ("SubjectAccessReview", "failed", "500")),
+        ("/authorize", {}, ("SubjectAccessReview", "malformed", "400")),
+        ("/authenticate", token_body("good"), ("TokenReview", "authenticated", "200")),
+        ("/authenticate", token_body("bad"), ("TokenReview", "unauthenticated", "200")),
+        ("/images", image_body("a@b"), ("ImageReview", "allow", "200")),
+        ("/images", image_body("a"), ("ImageReview", "deny", "403")),
+    ],
+)
+def test_reviews_by_kind_verdict_and_code(path: str, body: Any, counted: Labels, client: TestClient) -> None:
+    for times in (1, 2):
+        client.post(path, json=body)
+        assert reviews(client) == {counted: times}
+
+
+def test_too_large_bodies_are_counted(client: TestClient) -> None:
+    client.post("/images", content=b" " * (7 * 1024 * 1024 + 1), headers={"Content-Type": "application/json"})
+    assert reviews(client) == {("ImageReview", "malformed", "413"): 1}
+
+
+def test_the_page(client: TestClient) -> None:
+    client.post("/admission/validate", json=named("good"))
+    reply = client.get("/metrics")
+    assert reply.headers["content-type"] == CONTENT_TYPE_LATEST
+    families = list(text_string_to_metric_families(reply.text))
+    assert {family.name for family in families} >= {"webhooks_reviews", "webhooks_policy_duration_seconds"}
+    assert all(family.documentation and family.type != "unknown" for family in families)
+
+
+def test_policies_by_outcome(client: TestClient) -> None:
+    for name in ("good", "good", "bad", "raises", "sleeps"):
+        client.post("/admission/validate", json=named(name))
+    counts = samples(client, "webhooks_policy_duration_seconds_count", "policy", "outcome")
+    assert counts == {
+        ("choosy", "allow"): 3,
+        ("choosy", "deny"): 1,
+        ("choosy", "policyfailure"): 1,
+        ("sleeps", "policytimeout"): 1,
+    }
+    seconds = samples(client, "webhooks_policy_duration_seconds_sum", "policy", "outcome")
+    assert 0.01 <= seconds["sleeps", "policytimeout"] < 5
+    assert 0 < seconds["choosy", "allow"] < 1
+
+
+def test_buckets_add_up(client: TestClient) -> None:
+    for name in ("sleeps", "sleeps", "good"):
+        client.post("/admission/validate", json=named(name))
+    buckets = samples(client, "webhooks_policy_duration_seconds_bucket", "policy", "outcome", "le")
+    slow = {float(le): count for (policy, _, le), count in buckets.items() if policy == "sleeps"}
+    assert list(slow.values()) == sorted(slow.values())
+    assert max(slow) == float("inf")
+    assert slow[float("inf")] == 2
+    assert all(count == 0 for bound, count in slow.items() if bound <= 0.005)
+
+
+def test_policies_that_show_themselves_quick_run_in_place(client: TestClient) -> None:
+    def in_place() -> bool:
+        client.post("/admission/validate", json=named("good"))
+        return samples(client, "webhooks_policy_in_place", "policy").get(("choosy",)) == 1
+
+    for _ in range(100):
+        client.post("/admission/validate", json=named("good"))
+    await_true(in_place, "it runs in place")
+
+
+def test_threads_past_their_deadline_are_shown(tmp_path_factory: pytest.TempPathFactory) -> None:
+    def overrun(server: Server) -> str:
+        lines = server.get("/metrics", ops=True).body.decode().splitlines()
+        return next((line for line in lines if line.startswith("webhooks_policy_overrun_threads{")), "")
+
+    with serving(tmp_path_factory.mktemp("server")) as server, Gate() as gate:
+        server.post("/admission/validate?timeout=1s", gate.review("hangs"))
+        assert overrun(server) == 'webhooks_policy_overrun_threads{policy="hangs"} 1.0'
+        gate.await_policy()
+        gate.open()
+        await_true(lambda: overrun(server).endswith(" 0.0"), "the thread is given back")
+
+
+def test_audit_events(client: TestClient) -> None:
+    items = [{"level": level, "stage": "Panic"} for level in ("Metadata", "Metadata", "Request")]
+    client.post("/audit", json={"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "items": items})
+    counted = samples(client, "webhooks_audit_events_total", "level", "stage")
+    assert counted == {("Metadata", "Panic"): 2, ("Request", "Panic"): 1}
+
+
+def audit(number: int) -> Any:
+    event = {"level": f"level-{number}", "stage": f"stage-{number}"}
+    return {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "items": [event]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (
+            "/admission/validate",
+            lambda number: admission_body("CREATE", pod(), uid=f"{number}", resource=f"v1/r{number}"),
+        ),
+        ("/admission/validate", lambda number: {"kind": f"kind-{number}", "apiVersion": f"{number}"}),
+        ("/authorize", lambda number: access_body(verb=f"verb-{number}", resource=f"r{number}", user=f"{number}")),
+        ("/authenticate", lambda number: token_body(f"token-{number}")),
+        ("/images", lambda number: image_body(f"image-{number}")),
+        ("/audit", audit),
+    ],
+    ids=["admission", "malformed", "authorize", "authenticate", "images", "audit"],
+)
+def test_callers_cannot_make_up_labels(path: str, body: Callable[[int], Any], client: TestClient) -> None:
+    client.post(path, json=body(0))
+    before = len(client.get("/metrics").text.splitlines())
+    for number in range(1, 50):
+        client.post(path, json=body(number))
+    assert len(client.get("/metrics").text.splitlines()) == before
+
+
+def test_nothing_of_a_review_is_shown(client: TestClient) -> None:
+    client.post("/authenticate", json=token_body("verysecret"))
+    client.post("/admission/validate", json=named("verysecret"))
+    assert "verysecret" not in client.get("/metrics").text
