@@ -1,6 +1,7 @@
 """Pods run under a seccomp profile, if need be the container runtime's own.
 
-A pod that says nothing runs unconfined on many clusters. What a pod or one of its containers says for itself stays.
+A pod that says nothing runs unconfined on many clusters. What a pod or one of its containers says for itself stays; pods
+for Windows, which knows no such profiles, are left alone.
 
 Parameters:
     profile: the profile's type, ``RuntimeDefault`` or ``Unconfined``.
@@ -25,6 +26,8 @@ def default_seccomp(
 ) -> Mutation:
     """Give pods without a seccomp profile one."""
     pod = review.object
+    if (pod["spec"].get("os") or {}).get("name") == "windows":
+        return Allow()
     context = pod["spec"].get("securityContext") or {}
     if context.get("seccompProfile"):
         return Allow()

@@ -8,7 +8,7 @@ from typing import Any
 from webhooks.dispatch import Dispatcher, Verdict
 from webhooks.policy import Kind, Policy
 from webhooks.registry import Registry
-from webhooks.running import Pace
+from webhooks.running import Pace, Runner
 from webhooks.wire import admission, authentication, authorization, images
 
 Json = dict[str, Any]
@@ -139,17 +139,25 @@ def ignore_pace(policy: str, pace: Pace) -> None:
     """Nobody is told how quick policies are."""
 
 
+def promote(runner: Runner, *policies: AnyPolicy) -> None:
+    """Run policies in place from now on, as if they had been quick many times."""
+    for policy in policies:
+        runner.paces[policy.name].in_place = True
+    runner._in_place.update(policies)
+    assert runner.in_place(policies)
+
+
 def decide(review: Any, *policies: AnyPolicy, timeout: float | None = None, in_place: bool = False) -> Verdict:
     """The verdict of policies, which are all of one kind, on a review."""
     dispatcher = Dispatcher(Registry(policies), ignore_pace)
-    for pace in dispatcher.runner.paces.values():
-        pace.in_place = in_place
+    if in_place:
+        promote(dispatcher.runner, *policies)
 
     async def wait() -> Verdict:
-        verdict = dispatcher.decide(policies[0].kind, review, timeout)
-        return verdict if isinstance(verdict, Verdict) else await verdict
+        return await decided  # type: ignore[misc]
 
-    return asyncio.run(wait())
+    decided = dispatcher.decide(policies[0].kind, review, timeout)
+    return decided if isinstance(decided, Verdict) else asyncio.run(wait())
 
 
 def reply(kind: Kind, review: Any, verdict: Verdict) -> bytes:

@@ -47,6 +47,7 @@ from .builders import (
     image_review,
     nested,
     pod,
+    promote,
     reply,
     token_body,
     token_review,
@@ -222,7 +223,9 @@ def test_whatever_a_policy_raises_is_its_failure(kind: Kind, way: Way, error: ty
 @every_kind
 def test_endless_recursion_is_a_failure(kind: Kind, way: Way) -> None:
     for on_error in on_errors(kind):
-        expect_failure(kind, on_error, way.decide(REVIEWS[kind], way.make(kind, lambda _: recurse(), on_error=on_error)))
+        expect_failure(
+            kind, on_error, way.decide(REVIEWS[kind], way.make(kind, lambda _: recurse(), on_error=on_error))
+        )
 
 
 class Foreign(Allow, frozen=True):
@@ -301,6 +304,7 @@ MISSHAPEN: dict[type[Outcome], list[dict[str, Any]]] = {
 NOTES: list[dict[str, Any]] = [
     {"warnings": [5]},
     {"warnings": 5},
+    {"warnings": "one text"},
     {"warnings": [None]},
     {"warnings": {"hush": "b"}},
     {"warnings": [LONE]},
@@ -404,16 +408,15 @@ def test_policies_that_run_one_after_another_share_the_time(way: Way, gate: thre
 
 @pytest.mark.parametrize("kind", ["validating", "authorizing", "authenticating", "image_policy"])
 def test_policies_that_need_not_wait_for_each_other_run_together(kind: Kind) -> None:
-    outcome, barrier, arrived = OUTCOME_EXAMPLES[OUTCOMES[kind][0]], threading.Barrier(3), []
+    outcome = OUTCOME_EXAMPLES[OUTCOMES[kind][0]]
+    in_threads, on_the_loop = threading.Barrier(3), asyncio.Barrier(2)
 
     def blocking(review: Any) -> Any:
-        barrier.wait(5)
+        in_threads.wait(5)
         return outcome
 
     async def waiting(review: Any) -> Any:
-        arrived.append(review)
-        while len(arrived) < 2:
-            await asyncio.sleep(0)
+        await on_the_loop.wait()
         return outcome
 
     threads = [DECORATORS[kind](name=f"thread-{number}")(blocking) for number in range(3)]
@@ -586,12 +589,18 @@ MIXED: dict[str, tuple[list[Answering], Json]] = {
     "a patch, then an object": ([patching(add("/a", 1)), labelling("b", "2")], {"a": 1, "labels": {"b": "2"}}),
     "an object, then a patch": ([labelling("b", "2"), patching(add("/a", 1))], {"a": 1, "labels": {"b": "2"}}),
     "patches": ([patching(add("/a", {})), patching(add("/a/b", 1))], {"a": {"b": 1}}),
-    "patches into one value": ([patching(add("/a", {"b": []})), patching(add("/a/b/-", 1), add("/a/b/-", 2))], {"a": {"b": [1, 2]}}),
+    "patches into one value": (
+        [patching(add("/a", {"b": []})), patching(add("/a/b/-", 1), add("/a/b/-", 2))],
+        {"a": {"b": [1, 2]}},
+    ),
     "a copy": (
         [patching(add("/a", {"b": 1}), {"op": "copy", "from": "/a", "path": "/c"}), patching(add("/c/d", 2))],
         {"a": {"b": 1}, "c": {"b": 1, "d": 2}},
     ),
-    "a whole object": ([patching({"op": "replace", "path": "", "value": {"metadata": {}}}), labelling("b", "2")], {"labels": {"b": "2"}}),
+    "a whole object": (
+        [patching({"op": "replace", "path": "", "value": {"metadata": {}}}), labelling("b", "2")],
+        {"labels": {"b": "2"}},
+    ),
     "types that Python takes for equal": ([patching(add("/a", 1)), patching(add("/a", True))], {"a": True}),
     "another type alone": ([patching(add("/a", 1.0))], {"a": 1.0}),
 }
@@ -605,12 +614,14 @@ def test_objects_and_patches_mix(answers: list[Answering], expected: Json) -> No
     assert repr({**rest, **labels}) == repr(expected)
 
 
-def test_a_change_of_type_alone_is_sent() -> None:
-    for before, after in ((1, True), (1, 1.0), (0, False), (0.0, -0.0), ("1", 1)):
-        obj = {"metadata": {}, "a": before}
-        for answer in (patching(add("/a", after)), lambda review: Replace({**review.object, "a": after})):
-            found = changed(answer, obj=obj)
-            assert repr(found["object"]["a"]) == repr(after)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(1, True), (1, 1.0), (0, False), (0.0, -0.0), ("1", 1), ([1], [True]), ({"b": 0}, {"b": False})],
+)
+def test_a_change_of_type_alone_is_sent(before: Any, after: Any) -> None:
+    for answer in (patching(add("/a", after)), lambda review: Replace({**review.object, "a": after})):
+        found = changed(answer, obj={"metadata": {}, "a": before})
+        assert repr(found["object"]["a"]) == repr(after)
 
 
 @every_way
@@ -721,7 +732,9 @@ def test_nothing_is_changed_or_asked_after_a_denial() -> None:
 
 def test_a_failure_that_is_passed_over_leaves_the_others_changes() -> None:
     failing = make("mutating", None, name="failing", on_error="allow")
-    inapplicable = make("mutating", Patch([{"op": "remove", "path": "/nowhere"}]), name="inapplicable", on_error="allow")
+    inapplicable = make(
+        "mutating", Patch([{"op": "remove", "path": "/nowhere"}]), name="inapplicable", on_error="allow"
+    )
     first, last = mutators(labelling("a", "1"), labelling("b"))
     verdict = decide(REVIEWS["mutating"], first, failing, inapplicable, last)
     assert verdict.patch is not None
@@ -742,7 +755,9 @@ def test_mutators_notes_are_sent_with_the_patch() -> None:
     assert response["object"]["a"] == 1
 
 
-PATHS = st.sampled_from([("spec", "a"), ("spec", "b", "c"), ("metadata", "labels"), ("metadata", "labels", "x"), ("z",)])
+PATHS = st.sampled_from(
+    [("spec", "a"), ("spec", "b", "c"), ("metadata", "labels"), ("metadata", "labels", "x"), ("z",)]
+)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([1.0, "", "x/~y"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab/~"), inner, max_size=3),
@@ -760,7 +775,9 @@ def setting(path: tuple[str, ...], value: Any, by_patch: bool) -> Answering:
                 node[key] = {}
             node = node[key]
         node[path[-1]] = value
-        return Patch([{"op": "replace", "path": "", "value": json.loads(json.dumps(obj))}]) if by_patch else Replace(obj)
+        return (
+            Patch([{"op": "replace", "path": "", "value": json.loads(json.dumps(obj))}]) if by_patch else Replace(obj)
+        )
 
     return answer
 
@@ -836,7 +853,10 @@ def test_failures_alone_are_shown_together_too() -> None:
 
 
 def test_a_denial_of_another_stands_whatever_is_passed_over() -> None:
-    policies = [make("validating", None, name="broken", on_error="allow"), make("validating", Deny("no"), name="strict")]
+    policies = [
+        make("validating", None, name="broken", on_error="allow"),
+        make("validating", Deny("no"), name="strict"),
+    ]
     outcome = decide(REVIEWS["validating"], *policies, in_place=True).outcome
     assert isinstance(outcome, Deny)
     assert (outcome.message, outcome.code) == ("no", 403)
@@ -916,7 +936,10 @@ def test_the_strongest_opinion_counts_in_whatever_order(kind: Kind, count: int) 
 
 
 def test_all_refusals_are_shown_together() -> None:
-    denials = [make("authorizing", outcome, name=name) for name, outcome in (("a", Deny("no")), ("b", None), ("c", Deny("never")))]
+    denials = [
+        make("authorizing", outcome, name=name)
+        for name, outcome in (("a", Deny("no")), ("b", None), ("c", Deny("never")))
+    ]
     assert decide(REVIEWS["authorizing"], *denials, in_place=True).outcome == Deny("no; never")
     refusals = [make("authenticating", Unauthenticated(error), name=error) for error in ("expired", "revoked")]
     assert decide(REVIEWS["authenticating"], *refusals, in_place=True).outcome == Unauthenticated("expired; revoked")
@@ -956,8 +979,9 @@ def test_a_review_that_no_policy_wants_is_left_to_others(kind: Kind, outcome: Ou
 
 @every_kind
 def test_policies_in_place_are_answered_at_once(kind: Kind) -> None:
-    dispatcher = Dispatcher(Registry([make(kind, OUTCOME_EXAMPLES[OUTCOMES[kind][0]])]), ignore_pace)
-    dispatcher.runner.paces["p"].in_place = True
+    policy = make(kind, OUTCOME_EXAMPLES[OUTCOMES[kind][0]])
+    dispatcher = Dispatcher(Registry([policy]), ignore_pace)
+    promote(dispatcher.runner, policy)
     verdict = dispatcher.decide(kind, REVIEWS[kind])
     assert isinstance(verdict, Verdict)
     assert [result.policy.name for result in verdict.results] == ["p"]
@@ -974,8 +998,9 @@ def test_one_policy_in_place_and_another_in_a_thread_are_decided_together() -> N
 
         return THREAD.make("validating", answer, name=name)
 
-    dispatcher = Dispatcher(Registry([policy("slow"), policy("quick")]), ignore_pace)
-    dispatcher.runner.paces["quick"].in_place = True
+    slow, quick = policy("slow"), policy("quick")
+    dispatcher = Dispatcher(Registry([slow, quick]), ignore_pace)
+    promote(dispatcher.runner, quick)
 
     async def wait() -> Any:
         return await dispatcher.decide("validating", REVIEWS["validating"])  # type: ignore[misc]
@@ -992,8 +1017,7 @@ def test_one_policy_may_be_asked_alone() -> None:
         validating("pods", name="deny")(always_deny),
     ]
     dispatcher = Dispatcher(Registry(policies), ignore_pace)
-    for pace in dispatcher.runner.paces.values():
-        pace.in_place = True
+    promote(dispatcher.runner, *policies)
     outcomes = {}
     for policy in policies:
         verdict = dispatcher.decide("validating", REVIEWS["validating"], only=policy)

@@ -51,7 +51,9 @@ def test_a_path_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_path_may_have_strange_characters(tmp_path: Path) -> None:
-    assert names(write(tmp_path / "my policies \u00e9", {"a b-c.d.py": POLICY.format(name="a")}) / "a b-c.d.py") == ["a"]
+    assert names(write(tmp_path / "my policies \u00e9", {"a b-c.d.py": POLICY.format(name="a")}) / "a b-c.d.py") == [
+        "a"
+    ]
 
 
 def test_a_path_may_be_a_link(tmp_path: Path) -> None:
@@ -154,7 +156,18 @@ bound = limited.bind(limit={"most": 2}).named("bound")
 
 # Files that do not load; the mistake is in the line that ends in "HERE".
 HEAD = "from webhooks import Allow, Deny, authenticating, authorizing, image_policy, mutating, validating\n"
-BODY = "    return Allow()\n"
+
+
+def decorated(decorator: str, parameters: str = "review") -> str:
+    return f"{HEAD}\n{decorator}  # HERE\ndef policy({parameters}):\n    return Allow()\n"
+
+
+def called(call: str, parameters: str = "review", name: str = "policy") -> str:
+    return (
+        f'{HEAD}@validating("pods")\ndef policy({parameters}):\n    return Allow()\n\n{name} = policy{call}  # HERE\n'
+    )
+
+
 BROKEN: dict[str, tuple[str, str]] = {
     "a syntax error": (f"{HEAD}\ndef broken(:  # HERE\n", "not Python: "),
     "a syntax error in the first line": ("return  # HERE\n", "not Python: "),
@@ -166,47 +179,52 @@ BROKEN: dict[str, tuple[str, str]] = {
     "leaving": (f"{HEAD}import sys\nsys.exit(0)  # HERE\n", "SystemExit: 0"),
     "a module that is missing": (f"{HEAD}import no_such_module  # HERE\n", "ModuleNotFoundError: "),
     "a name that is missing": ("from webhooks import no_such_name  # HERE\n", "ImportError: "),
-    "no resources": (f'{HEAD}@validating()  # HERE\ndef policy(review):\n{BODY}', "name at least one resource"),
-    "no parentheses": (f"{HEAD}@validating  # HERE\ndef policy(review):\n{BODY}", "this decorator takes resources"),
-    "a bad resource": (f'{HEAD}@mutating("Pods")  # HERE\ndef policy(review):\n{BODY}', "'Pods' names no resource"),
-    "a list of resources": (f'{HEAD}@mutating(["pods"])  # HERE\ndef policy(review):\n{BODY}', "this decorator takes resources"),
-    "a bad operation": (f'{HEAD}@validating("pods", operations=["create"])  # HERE\ndef policy(review):\n{BODY}', "operations are"),
-    "a bad selector": (f'{HEAD}@validating("pods", labels={{"a": 5}})  # HERE\ndef policy(review):\n{BODY}', ""),
-    "a bad timeout": (f'{HEAD}@authenticating(timeout=99)  # HERE\ndef policy(review):\n{BODY}', "policy 'policy': a timeout is"),
-    "a bad on_error": (f'{HEAD}@image_policy(on_error="no")  # HERE\ndef policy(review):\n{BODY}', "policy 'policy': on_error is"),
-    "a bad signature": (f'{HEAD}@authorizing("pods")  # HERE\ndef policy(review, x):\n{BODY}', "policy 'policy' takes the review"),
-    "two decorators": (f'{HEAD}@validating("pods")  # HERE\n@mutating("pods")\ndef policy(review):\n{BODY}', "a policy is made of"),
-    "a bad name": (f'{HEAD}@validating("pods")\ndef policy(review):\n{BODY}\npolicy = policy.named("a b")  # HERE\n', "'a b' is no name"),
+    "no resources": (decorated("@validating()"), "name at least one resource"),
+    "no parentheses": (decorated("@validating"), "this decorator takes resources"),
+    "no parentheses, mutating": (decorated("@mutating"), "this decorator takes resources"),
+    "no parentheses, authorizing": (decorated("@authorizing"), "this decorator takes resources"),
+    "a bad resource": (decorated('@mutating("Pods")'), "'Pods' names no resource"),
+    "a list of resources": (decorated('@mutating(["pods"])'), "this decorator takes resources"),
+    "a bad operation": (decorated('@validating("pods", operations=["create"])'), "operations are"),
+    "a bad selector": (decorated('@validating("pods", labels={"a": 5})'), ""),
+    "a bad timeout": (decorated("@authenticating(timeout=99)"), "policy 'policy': a timeout is"),
+    "a bad on_error": (decorated('@image_policy(on_error="no")'), "policy 'policy': on_error is"),
+    "a bad signature": (decorated('@authorizing("pods")', "review, most"), "policy 'policy' takes the review"),
+    "two decorators": (
+        f'{HEAD}@validating("pods")  # HERE\n@mutating("pods")\ndef policy(review):\n    return Allow()\n',
+        "a policy is made of a function, under one decorator",
+    ),
+    "a bad name": (called('.named("a b")'), "'a b' is no name"),
     "a parameter of the wrong type": (
-        f'{HEAD}@validating("pods")\ndef policy(review, *, most: int):\n{BODY}\npolicy = policy.bind(most="5")  # HERE\n',
+        called('.bind(most="5")', "review, *, most: int"),
         "policy 'policy', parameter 'most': Expected `int`, got `str`",
     ),
     "an unknown parameter": (
-        f'{HEAD}@validating("pods")\ndef policy(review, *, most: int):\n{BODY}\npolicy = policy.bind(more=5)  # HERE\n',
+        called(".bind(more=5)", "review, *, most: int"),
         "policy 'policy' has no parameter 'more'; it has: most",
     ),
     "a parameter that is not set": (
-        f'{HEAD}@validating("pods")  # HERE\ndef policy(review, *, most: int):\n{BODY}',
+        decorated('@validating("pods")', "review, *, most: int"),
         "policy 'policy' needs its parameter 'most' to be set",
     ),
     "a parameter that is still not set": (
-        f'{HEAD}@validating("pods")\ndef policy(review, *, a: int, b: int):\n{BODY}\npolicy = policy.bind(a=1)  # HERE\n',
-        "policy 'policy' needs its parameter 'b' to be set",
+        called(".bind(least=1)", "review, *, least: int, most: int"),
+        "policy 'policy' needs its parameter 'most' to be set",
     ),
     "a default of the wrong type": (
-        f'{HEAD}@validating("pods")  # HERE\ndef policy(review, *, most: int = None):\n{BODY}',
+        decorated('@validating("pods")', "review, *, most: int = None"),
         "policy 'policy', parameter 'most': Expected `int`, got `null`",
     ),
     "a type that is not there": (
-        f'from __future__ import annotations\n{HEAD}@validating("pods")  # HERE\ndef policy(review, *, most: Nowhere = 1):\n{BODY}',
+        "from __future__ import annotations\n" + decorated('@validating("pods")', "review, *, most: Nowhere = 1"),
         "policy 'policy', parameter 'most': ",
     ),
     "a type that cannot be checked": (
-        f'{HEAD}@validating("pods")  # HERE\ndef policy(review, *, most: list[int] | tuple[int, ...] = ()):\n{BODY}',
+        decorated('@validating("pods")', "review, *, most: list[int] | tuple[int, ...] = ()"),
         "policy 'policy', parameter 'most': ",
     ),
     "another policy of the same name": (
-        f'{HEAD}@validating("pods")\ndef policy(review):\n{BODY}\nother = policy.named("policy")  # HERE\n',
+        called('.named("policy")', name="other"),
         "two policies are named 'policy', the other is at ",
     ),
 }
@@ -264,7 +282,9 @@ def test_a_folder_without_files_is_a_mistake(tmp_path: Path) -> None:
     assert caught.value.path == str(tmp_path)
 
 
-@pytest.mark.parametrize("source", ["missing.py", "missing/", "", "library:missing", "library:", "library:../policies/x"])
+@pytest.mark.parametrize(
+    "source", ["missing.py", "missing/", "", "library:missing", "library:", "library:../policies/x"]
+)
 def test_a_source_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(LoadError) as caught:

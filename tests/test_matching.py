@@ -51,7 +51,19 @@ PARSED = {
     "v1": ("*", "*", "v1", ""),
 }
 
-NO_RULES = ["", "/", "pods/", "/pods", "pods//exec", "Pods", "apps/Deployments", "a/b/c", "apps/v1/a/b/c", "po*", "pods exec"]
+NO_RULES = [
+    "",
+    "/",
+    "pods/",
+    "/pods",
+    "pods//exec",
+    "Pods",
+    "apps/Deployments",
+    "a/b/c",
+    "apps/v1/a/b/c",
+    "po*",
+    "pods exec",
+]
 
 # Group, version, resource and subresource of a request, and the rules that match it.
 REQUESTS: list[tuple[tuple[str, str, str, str], set[str]]] = [
@@ -107,14 +119,21 @@ def test_several_rules_are_read_together() -> None:
 
 @pytest.mark.parametrize(
     ("names", "read"),
-    [(["CREATE"], {"CREATE"}), (("UPDATE", "DELETE"), {"UPDATE", "DELETE"}), (["*"], set(OPERATIONS))]
-    + [(["CREATE", "*"], set(OPERATIONS)), (OPERATIONS, set(OPERATIONS))],
+    [
+        (["CREATE"], {"CREATE"}),
+        (("UPDATE", "DELETE"), {"UPDATE", "DELETE"}),
+        (OPERATIONS, set(OPERATIONS)),
+        (["*"], set(OPERATIONS)),
+        (["CREATE", "*"], set(OPERATIONS)),
+    ],
 )
 def test_operations_are_read(names: list[str], read: set[str]) -> None:
     assert operations(names) == read
 
 
-@pytest.mark.parametrize("names", [[], ["create"], ["CREATE", "PATCH"], ["CREATE,UPDATE"], "CREATE", "*", 5, None, [5]], ids=repr)
+@pytest.mark.parametrize(
+    "names", [[], ["create"], ["CREATE", "PATCH"], ["CREATE,UPDATE"], "CREATE", "*", 5, None, [5]], ids=repr
+)
 def test_what_is_no_operation_is_refused(names: Any) -> None:
     with pytest.raises(ConfigurationError):
         operations(names)
@@ -135,7 +154,11 @@ def test_what_is_no_operation_is_refused(names: Any) -> None:
         (["[!a]"], ["b"], ["a", "", "bb"]),
         (["a.b"], ["a.b"], ["acb"]),
         (["a.*"], ["a.", "a.b"], ["ab"]),
-        (["system:serviceaccount:kube-system:*"], ["system:serviceaccount:kube-system:x"], ["system:serviceaccount:kube"]),
+        (
+            ["system:serviceaccount:kube-system:*"],
+            ["system:serviceaccount:kube-system:x"],
+            ["system:serviceaccount:kube"],
+        ),
         ([""], [""], ["a"]),
     ],
 )
@@ -345,7 +368,14 @@ def test_nothing_is_asked_that_no_match_names() -> None:
     assert admission_match(namespaces=Globs(["team-a"]), names=Globs(["web"])).wants(review)
 
 
-ACCESS = {"verb": "get", "group": "apps", "version": "v1", "resource": "deployments", "name": "web", "namespace": "team-a"}
+ACCESS = {
+    "verb": "get",
+    "group": "apps",
+    "version": "v1",
+    "resource": "deployments",
+    "name": "web",
+    "namespace": "team-a",
+}
 PATH = {"nonResourceAttributes": {"path": "/metrics/cadvisor", "verb": "get"}}
 
 
@@ -391,9 +421,7 @@ def test_access_reviews_are_selected(match: AccessMatch, spec: Json, wanted: boo
     assert (match.wants_kind(review) and match.wants(review)) is wanted
 
 
-@pytest.mark.parametrize(
-    ("namespaces", "wanted"), [(None, True), (["team-*"], True), (["kube-*"], False), ([], False)]
-)
+@pytest.mark.parametrize(("namespaces", "wanted"), [(None, True), (["team-*"], True), (["kube-*"], False), ([], False)])
 def test_image_reviews_are_selected_by_namespace(namespaces: list[str] | None, wanted: bool) -> None:
     match = ImageMatch(Globs(namespaces))
     assert match.wants_kind(image_review("nginx"))

@@ -277,7 +277,12 @@ def test_binding_makes_another_policy_and_leaves_the_first_alone() -> None:
     assert required.parameters == {}
     assert bound.parameters == {"labels": ["owner"]}
     assert again.parameters == {"labels": ["owner"], "strict": True}
-    assert (bound.name, bound.kind, bound.match, bound.function) == ("required", "validating", required.match, required.function)
+    assert (bound.name, bound.kind, bound.match, bound.function) == (
+        "required",
+        "validating",
+        required.match,
+        required.function,
+    )
     assert bound.call(admission_review(obj=pod())) == Deny("False ['owner']")
     bound.check_parameters()
     with pytest.raises(ConfigurationError, match="needs its parameter 'labels' to be set"):
@@ -372,7 +377,7 @@ def test_defaults_are_checked_too() -> None:
 
 
 def test_a_parameter_without_a_type_takes_anything() -> None:
-    def policy(review, *, parameter=()):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    def policy(review, *, parameter=()):  # type: ignore[no-untyped-def]
         return Allow()
 
     for value in (5, "a", None, {"a": 1}):

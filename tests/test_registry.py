@@ -149,7 +149,9 @@ def test_access_reviews_are_told_apart_by_all_that_is_shared() -> None:
         ({"verb": "get"}, []),
     ]
     for _ in range(2):
-        assert [selected(registry, "authorizing", access_review(**spec)) for spec, _ in table] == [each for _, each in table]
+        assert [selected(registry, "authorizing", access_review(**spec)) for spec, _ in table] == [
+            each for _, each in table
+        ]
 
 
 def test_what_is_remembered_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from webhooks import Allow, Decision, Policy, running, validating
+from webhooks import Allow, Decision, running, validating
 from webhooks.errors import PolicyTimeout
 from webhooks.running import (
     MAX_OVERRUN,
@@ -20,7 +20,8 @@ from webhooks.running import (
     Runner,
 )
 
-AnyPolicy = Policy[Any, Any]
+from .builders import AnyPolicy, promote
+
 NEVER = math.inf
 SOON = 0.02  # seconds, of the deadlines that are to be missed
 
@@ -171,11 +172,11 @@ def test_what_is_told_of_a_policy_is_how_it_runs(clock: Clock, gate: threading.E
 def test_policies_run_in_place_together_or_not_at_all() -> None:
     one, two = make(allowing()).named("one"), make(allowing()).named("two")
     runner = Lab(one, two).runner
-    runner.paces["one"].in_place = True
+    promote(runner, one)
     assert runner.in_place([one])
     assert not runner.in_place([one, two])
     assert runner.in_place([])
-    runner.paces["two"].in_place = True
+    promote(runner, two)
     assert runner.in_place([one, two])
 
 
@@ -268,7 +269,9 @@ def waiting(gate: threading.Event) -> Callable[[Any], Any]:
 
 
 @pytest.mark.parametrize("way", [blocking, waiting])
-@pytest.mark.parametrize(("timeout", "within"), [(SOON, NEVER), (30, SOON), (None, SOON), (SOON, 30), (None, -1), (None, 0)])
+@pytest.mark.parametrize(
+    ("timeout", "within"), [(SOON, NEVER), (30, SOON), (None, SOON), (SOON, 30), (None, -1), (None, 0)]
+)
 def test_a_policy_has_the_least_of_its_own_time_and_the_review_s(
     gate: threading.Event, way: Ways, timeout: float | None, within: float
 ) -> None:
@@ -379,7 +382,7 @@ def test_a_coroutine_past_its_deadline_is_cancelled() -> None:
 @pytest.mark.parametrize("ending", [None, ValueError("late"), SystemExit(1)], ids=repr)
 def test_a_coroutine_that_refuses_to_end_keeps_nobody_waiting(ending: BaseException | None) -> None:
     release = asyncio.Event()
-    ended: list[bool] = []
+    ended = asyncio.Event()
 
     async def policy(review: Any) -> Decision:
         while not release.is_set():
@@ -387,7 +390,7 @@ def test_a_coroutine_that_refuses_to_end_keeps_nobody_waiting(ending: BaseExcept
                 await release.wait()
             except asyncio.CancelledError:
                 continue
-        ended.append(True)
+        ended.set()
         if ending is not None:
             raise ending
         return Allow()
@@ -397,10 +400,9 @@ def test_a_coroutine_that_refuses_to_end_keeps_nobody_waiting(ending: BaseExcept
     async def scenario() -> None:
         result = await Lab(policy_).run(policy_, within=SOON)
         assert isinstance(result.failure, PolicyTimeout)
-        assert not ended
+        assert not ended.is_set()
         release.set()
-        while not ended:
-            await asyncio.sleep(0)
+        await asyncio.wait_for(ended.wait(), 5)
         await asyncio.sleep(0)
 
     asyncio.run(scenario())

@@ -1,6 +1,7 @@
 """One server for every question a cluster API asks from outside, answered by plain Python functions."""
 
-from webhooks.app import create_app
+from typing import TYPE_CHECKING, Any
+
 from webhooks.decisions import (
     Allow,
     Authenticated,
@@ -23,6 +24,9 @@ from webhooks.wire.authentication import TokenReview
 from webhooks.wire.authorization import AccessReview
 from webhooks.wire.images import ImageReview
 from webhooks.wire.users import User
+
+if TYPE_CHECKING:
+    from webhooks.app import create_app
 
 __version__ = "0.1.0"
 
@@ -54,3 +58,12 @@ __all__ = [
     "pointer",
     "validating",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the application when it is asked for: policies and the command line's help can do without."""
+    if name == "create_app":
+        from webhooks.app import create_app
+
+        return create_app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -28,8 +28,6 @@ class Notes:
 
     def add(self, policy: str, outcome: Outcome) -> None:
         """Note what an outcome carries."""
-        if not (outcome.warnings or outcome.audit):
-            return
         for warning in outcome.warnings:
             clean = _CONTROL.sub(" ", warning).strip()
             if clean:

@@ -66,11 +66,13 @@ class WebhookApp(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection of ASGI."""
-        endpoint = self.endpoints.get(scope["path"]) if scope["type"] == "http" else None
+        endpoint = self.endpoints.get(_path(scope)) if scope["type"] == "http" else None
         if endpoint is None:
             await super().__call__(scope, receive, send)
-        else:
-            await _send(send, await _answer(endpoint, scope, receive))
+            return
+        answer = await _answer(endpoint, scope, receive)
+        if answer is not None:
+            await _send(send, answer)
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document, which describes the review bodies."""
@@ -90,33 +92,41 @@ def create_app(policies: Iterable[AnyPolicy]) -> WebhookApp:
     return WebhookApp(Registry(policies))
 
 
-async def _answer(endpoint: AnyEndpoint, scope: Scope, receive: Receive) -> Answer:
+def _path(scope: Scope) -> str:
+    """The path below where the application is mounted."""
+    path: str = scope["path"]
+    root = scope.get("root_path", "")
+    return path.removeprefix(root) if path.startswith(f"{root}/") else path
+
+
+async def _answer(endpoint: AnyEndpoint, scope: Scope, receive: Receive) -> Answer | None:
+    """The answer to a review; None where the caller is gone."""
     if scope["method"] != "POST":
         return error(405, "reviews are sent by POST")
     head = read_head(scope["headers"])
     if head.refusal is not None:
         return head.refusal
     body = await _read(receive, head.limit) if head.limit else b""
+    if body is None:
+        return None
     if len(body) > head.limit or not head.limit:
         return endpoint.refuse(too_large(), body)
     answer = endpoint.answer(body, scope["query_string"])
     return answer if isinstance(answer, Answer) else await answer
 
 
-async def _read(receive: Receive, limit: int) -> bytes:
-    """The body, or as much of it as shows that it is too large."""
-    message: Message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        return body
-    parts, size = [body], len(body)
-    while message.get("more_body") and size <= limit:
-        message = await receive()
+async def _read(receive: Receive, limit: int) -> bytes | None:
+    """The body, or as much of it as shows that it is too large; None where the caller is gone."""
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more and size <= limit:
+        message: Message = await receive()
         if message["type"] == "http.disconnect":
-            break
+            return None
         parts.append(message.get("body", b""))
         size += len(parts[-1])
-    return b"".join(parts)
+        more = message.get("more_body", False)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 async def _send(send: Send, answer: Answer) -> None:

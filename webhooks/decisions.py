@@ -22,10 +22,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     warnings: Sequence[str] = ()
     audit: Mapping[str, str] = {}
 
-    def __post_init__(self) -> None:
-        if isinstance(self.warnings, str):
-            raise TypeError("warnings is a sequence of strings, not one string")
-
 
 class Allow(Outcome, frozen=True, kw_only=True):
     """The request may pass.

@@ -85,7 +85,10 @@ class Dispatcher:
         try:
             wanted = next(flow)
             while True:
-                wanted = flow.send([run(policy, review, deadline) for policy, review in wanted])
+                results = []
+                for policy, review in wanted:
+                    results.append(run(policy, review, deadline))  # a comprehension is a call more
+                wanted = flow.send(results)
         except StopIteration as end:
             verdict: Verdict = end.value
             return verdict
@@ -141,13 +144,14 @@ def _threaded(review: AdmissionReview, policies: Sequence[AnyPolicy]) -> Flow:
     for policy in policies:
         [result] = yield [(policy, review.fresh())]
         results.append(result)
-        changed = _change(result, review) if type(result.outcome) in _CHANGES else review
+        if type(result.outcome) in _CHANGES:
+            changed = _change(result, review)
+            if changed is not review and result.outcome is not None:
+                changes.append(result.outcome)
+                review = changed
         denial = _denial(result, notes)
         if denial is not None:
             return Verdict(_merge_denials([(result, denial)], notes), results)
-        if changed is not review and result.outcome is not None:
-            changes.append(result.outcome)
-            review = changed
     if review is original:
         return Verdict(notes.on(_ALLOW), results)
     return _patched(original.tree, review.tree, changes, results, notes)
@@ -247,7 +251,8 @@ def _denial(result: Result, notes: Notes) -> Deny | None:
     """The denial that a result comes to, if it is one; its warnings and annotations are noted."""
     outcome = result.outcome
     if outcome is not None:
-        notes.add(result.policy.name, outcome)
+        if outcome.warnings or outcome.audit:
+            notes.add(result.policy.name, outcome)
         return outcome if isinstance(outcome, Deny) else None
     _refuse_malformed(result)
     assert result.failure is not None

@@ -27,23 +27,13 @@ import msgspec
 
 from webhooks.dispatch import Dispatcher, Verdict
 from webhooks.durations import parse_duration
-from webhooks.errors import MalformedReview
+from webhooks.errors import REASONS, MalformedReview
 from webhooks.metrics import Metrics
 from webhooks.policy import Kind, Policy
 from webhooks.wire import admission, audit, authentication, authorization, envelopes, images
 from webhooks.wire.envelopes import MAX_BODY
 
 logger = logging.getLogger("webhooks.reviews")
-
-_REASONS = {
-    400: "BadRequest",
-    404: "NotFound",
-    405: "MethodNotAllowed",
-    413: "RequestEntityTooLarge",
-    415: "UnsupportedMediaType",
-    422: "Invalid",
-    500: "InternalError",
-}
 
 
 class Answer(msgspec.Struct):
@@ -85,7 +75,7 @@ _encode = msgspec.json.Encoder().encode
 
 def error(code: int, message: str, *, close: bool = False) -> Answer:
     """An HTTP error, as a Status that the caller's client understands."""
-    return Answer(code, _encode(_Status(message, _REASONS.get(code, "Unknown"), code)), close)
+    return Answer(code, _encode(_Status(message, REASONS.get(code, "Unknown"), code)), close)
 
 
 class Endpoint:
@@ -140,16 +130,14 @@ class Endpoint:
             return self._fail(unexpected, body)
 
     def _finish(self, review: Any, verdict: Verdict) -> Answer:
-        answer = self._encoded(review, verdict)
+        if verdict.outcome is None:
+            answer = error(500, "a policy failed; the server's log says which and why")
+        elif verdict.patch is not None:
+            answer = Answer(200, self._wire.encode(review, verdict.outcome, verdict.patch))
+        else:
+            answer = Answer(200, self._wire.encode(review, verdict.outcome))
         self._metrics.record(self._wire.KIND, review, verdict)
         return answer
-
-    def _encoded(self, review: Any, verdict: Verdict) -> Answer:
-        if verdict.outcome is None:
-            return error(500, "a policy failed; the server's log says which and why")
-        if self._wire is admission:
-            return Answer(200, admission.encode(review, verdict.outcome, verdict.patch))  # type: ignore[arg-type]
-        return Answer(200, self._wire.encode(review, verdict.outcome))
 
     def refuse(self, malformed: MalformedReview, body: bytes) -> Answer:
         """Answer a body that is no acceptable review.

@@ -9,6 +9,17 @@ WebhooksError
 └── PolicyTimeout
 """
 
+# What a Status calls the codes, as the API conventions do.
+REASONS = {
+    400: "BadRequest",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    500: "InternalError",
+}
+
 
 class WebhooksError(Exception):
     """The root: everything this package raises on purpose."""

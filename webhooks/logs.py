@@ -1,9 +1,16 @@
-"""Logs: JSON, one line a record, to standard error."""
+"""Logs: JSON, one line a record, to standard error. Whoever logs never waits for whoever reads."""
 
+import atexit
 import json
 import logging
+import queue
 import sys
+import threading
 from datetime import UTC, datetime
+from typing import TextIO
+
+_CAPACITY = 10_000  # records on their way; beyond it they are dropped, and counted
+_PATIENCE = 1.0  # seconds for the last records to be read
 
 
 class JsonFormatter(logging.Formatter):
@@ -22,10 +29,62 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
+class QueuedHandler(logging.Handler):
+    """Writes from a thread of its own, so that a pipe that nobody reads stops that thread alone.
+
+    Attributes:
+        dropped: records for which there was no room.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self.setFormatter(JsonFormatter())
+        self.dropped = 0
+        self._stream = stream
+        self._lines: queue.Queue[str | None] = queue.Queue(_CAPACITY)
+        self._writer = threading.Thread(target=self._write, name="logs", daemon=True)
+        self._writer.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a record to be written."""
+        try:
+            self._lines.put_nowait(self.format(record))
+        except queue.Full:
+            self.dropped += 1
+        except Exception:
+            self.handleError(record)
+
+    def finish(self) -> None:
+        """Wait for what is still to be written, but not for long."""
+        try:
+            self._lines.put_nowait(None)
+        except queue.Full:
+            return
+        self._writer.join(_PATIENCE)
+
+    def _write(self) -> None:
+        told = 0
+        for line in iter(self._lines.get, None):
+            self._stream.write(f"{line}\n")
+            if self.dropped > told:
+                told = self.dropped
+                record = logging.makeLogRecord({"name": __name__, "levelno": logging.WARNING, "levelname": "WARNING"})
+                record.msg = f"{told} records have been dropped, since nobody read them"
+                self._stream.write(f"{self.format(record)}\n")
+            self._stream.flush()
+
+
 def configure() -> None:
     """Send all logs to standard error, from warnings up."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter())
+    handler = QueuedHandler(sys.stderr)
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.WARNING)
+    atexit.register(handler.finish)
+
+
+def flush() -> None:
+    """Write what is on its way, for a process that ends without ado."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, QueuedHandler):
+            handler.finish()

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from webhooks.decisions import Deny
 from webhooks.dispatch import Verdict
+from webhooks.policy import Policy
 from webhooks.running import Pace, Result
 from webhooks.wire.audit import AuditEvent
 
@@ -29,11 +30,6 @@ class Durations(msgspec.Struct):
 
     buckets: list[int] = msgspec.field(default_factory=lambda: [0] * (len(_BOUNDS) + 1))
     sum: float = 0.0
-
-    def observe(self, seconds: float) -> None:
-        """Count one."""
-        self.buckets[bisect_left(_BOUNDS, seconds)] += 1
-        self.sum += seconds
 
     def add(self, other: "Durations") -> None:
         """Count all that another has counted."""
@@ -54,7 +50,7 @@ class Tally(msgspec.Struct):
 
     Attributes:
         reviews: answered, by kind of review, verdict and code.
-        policies: what policies took, by policy and outcome.
+        policies: what policies took, by policy and outcome or failure.
         audit_events: received, by level and stage.
         in_place: policies that run in place, 1 or 0.
         overrun: threads that policies keep past their deadlines.
@@ -93,7 +89,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.tally = Tally()
-        self._outcomes: dict[type, str] = {}
+        self._observers: dict[tuple[Policy[Any, Any], type], Durations] = {}
 
     def record(self, kind: str, review: Any, verdict: Verdict) -> None:
         """Count what a review came to, and log the failures of policies with what finds the review again.
@@ -103,13 +99,12 @@ class Metrics:
             review: the review.
             verdict: what it came to.
         """
-        policies = self.tally.policies
+        observers = self._observers
         for result in verdict.results:
-            key = (result.policy.name, self._name(type(result.outcome or result.failure)))
-            durations = policies.get(key)
-            if durations is None:
-                durations = policies[key] = Durations()
-            durations.observe(result.seconds)
+            outcome = type(result.outcome or result.failure)
+            durations = observers.get((result.policy, outcome)) or self._observer(result.policy, outcome)
+            durations.buckets[bisect_left(_BOUNDS, result.seconds)] += 1
+            durations.sum += result.seconds
             if result.failure is not None:
                 _log_failure(review, result)
         self.count(kind, *_summary(verdict))
@@ -136,11 +131,10 @@ class Metrics:
         """All of it, as Prometheus reads it."""
         return page(self.tally)
 
-    def _name(self, outcome: type) -> str:
-        name = self._outcomes.get(outcome)
-        if name is None:
-            name = self._outcomes[outcome] = outcome.__name__.lower()
-        return name
+    def _observer(self, policy: Policy[Any, Any], outcome: type) -> Durations:
+        durations = self.tally.policies.setdefault((policy.name, outcome.__name__.lower()), Durations())
+        self._observers[policy, outcome] = durations
+        return durations
 
 
 def page(tally: Tally) -> bytes:

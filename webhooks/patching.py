@@ -335,7 +335,7 @@ class _Work:
         """What the tokens lead to, and the keys and indices on the way."""
         node, keys = self.root, []
         for token in tokens:
-            key = _member(node, token)
+            key = token if type(node) is dict and token in node else _member(node, token)
             keys.append(key)
             node = node[key]
         return node, keys
@@ -364,18 +364,18 @@ class _Work:
 
     def writable(self, keys: list[Any]) -> Any:
         """The container that the keys lead to, made here like all that lead to it."""
-        node = self.root = self.own(self.root)
+        owned = self.owned
+        node = self.root
+        if id(node) not in owned:
+            node = self.root = node.copy()
+            owned[id(node)] = node
         for key in keys:
-            child = node[key] = self.own(node[key])
+            child = node[key]
+            if id(child) not in owned:
+                child = node[key] = child.copy()
+                owned[id(child)] = child
             node = child
         return node
-
-    def own(self, node: Any) -> Any:
-        if id(node) in self.owned:
-            return node
-        fresh = node.copy()
-        self.owned[id(fresh)] = fresh
-        return fresh
 
     def disown(self, node: Any) -> None:
         # A value that now stands in two places must be copied again before either is written to.

@@ -96,14 +96,18 @@ def containers(obj: dict[str, Any], owner: Callable[[], dict[str, Any]] | None =
             pointer = f"{base}/{kind}/{index}"
             if not isinstance(container, dict):
                 raise ValueError(f"{pointer}: must be an object")
-            name, image = _text(container, "name"), _text(container, "image")
-            found.append(Container(name, image, kind, index, pointer, owner or (lambda: obj)))
+            name, image = container.get("name"), container.get("image")
+            found.append(
+                Container(
+                    name if isinstance(name, str) else "",
+                    image if isinstance(image, str) else "",
+                    kind,
+                    index,
+                    pointer,
+                    owner or (lambda: obj),
+                )
+            )
     return found
-
-
-def _text(container: dict[str, Any], key: str) -> str:
-    value = container.get(key)
-    return value if isinstance(value, str) else ""
 
 
 def pod_spec(obj: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:

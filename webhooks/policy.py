@@ -255,7 +255,6 @@ def validating(
     Raises:
         ConfigurationError: an argument, or the function's signature, is not as it must be.
     """
-
     match = _admission_match(resources, operations, namespaces, names, labels, users, groups)
 
     def decorate(function: Callable[..., Any]) -> Policy[Any, Any]:
@@ -281,7 +280,6 @@ def mutating(
     It can be called again with the object that others have changed meanwhile: what it does twice must be as done once.
     The arguments and errors are those of `validating`.
     """
-
     match = _admission_match(resources, operations, namespaces, names, labels, users, groups)
 
     def decorate(function: Callable[..., Any]) -> Policy[Any, Any]:
@@ -320,7 +318,6 @@ def authorizing(
     Raises:
         ConfigurationError: an argument, or the function's signature, is not as it must be.
     """
-
     match = AccessMatch(
         matching.rules(resources if paths else _some(resources)),
         Globs(paths),

@@ -62,6 +62,34 @@ class ReviewProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._endpoints = self.config.app.endpoints  # type: ignore[union-attr]
         self._review: _Review | None = None
+        self._idle_since = 0.0
+
+    def _unset_keepalive_if_required(self) -> None:
+        """The timer goes on: when it is over it looks for how long nothing has come. One for each request costs more."""
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the connection if it has been idle for long enough, or look again when it may have been."""
+        busy = self.cycle is not None and not self.cycle.response_complete
+        rest = self.timeout_keep_alive - (0 if busy else self.loop.time() - self._idle_since)
+        if rest > 0:
+            self.timeout_keep_alive_task = self.loop.call_later(rest, self.timeout_keep_alive_handler)
+        else:
+            super().timeout_keep_alive_handler()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request, if there is one already."""
+        if self.pipeline or self.timeout_keep_alive_task is None:
+            super().on_response_complete()
+        else:
+            self.server_state.total_requests += 1
+            self.flow.resume_reading()
+        self._idle_since = self.loop.time()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go of everything."""
+        super().connection_lost(exc)
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
 
     def on_headers_complete(self) -> None:
         """Take a review's head, or leave the request to the base class."""

@@ -1,6 +1,6 @@
 """The policies of a server: unique names, and for each review the policies that want it."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from webhooks.errors import ConfigurationError
@@ -9,23 +9,6 @@ from webhooks.policy import Kind, Policy
 AnyPolicy: TypeAlias = Policy[Any, Any]
 
 _MAX_KNOWN = 4096  # more kinds of request than a cluster serves; beyond it somebody makes them up
-
-# What reviews of one kind share: the facts that `wants_kind` looks at.
-_SHARED: Mapping[Kind, Callable[[Any], Hashable]] = {
-    "mutating": lambda review: (review.resource, review.subresource, review.operation),
-    "validating": lambda review: (review.resource, review.subresource, review.operation),
-    "authorizing": lambda review: (
-        review.verb,
-        review.path,
-        review.group,
-        review.version,
-        review.resource,
-        review.subresource,
-        review.is_resource,
-    ),
-    "authenticating": lambda _: None,
-    "image_policy": lambda _: None,
-}
 
 
 class Registry:
@@ -70,7 +53,7 @@ class Registry:
         Raises:
             MalformedReview: what a policy's match has to ask cannot be read.
         """
-        key = (kind, _SHARED[kind](review))
+        key = kind, review.sort
         candidates, unconditional = self._known.get(key) or self._remember(key, review)
         return candidates if unconditional else [policy for policy in candidates if policy.match.wants(review)]
 

@@ -75,14 +75,14 @@ class Runner:
     def __init__(self, policies: Iterable[AnyPolicy], paced: Callable[[str, Pace], None]) -> None:
         self._paced = paced
         self.paces = {policy.name: Pace() for policy in policies}
+        self._in_place: set[AnyPolicy] = set()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="policy")
         self._calls: set[Future[Result]] = set()
         self._lock = threading.Lock()
 
     def in_place(self, policies: Iterable[AnyPolicy]) -> bool:
         """Whether all of the policies run in place at present."""
-        paces = self.paces
-        return all(paces[policy.name].in_place for policy in policies)
+        return self._in_place.issuperset(policies)
 
     def run_in_place(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
         """Run a policy here and now.
@@ -97,6 +97,7 @@ class Runner:
         if result.seconds >= SLOW:
             pace = self.paces[policy.name]
             pace.slow_in_place()
+            self._in_place.discard(policy)
             self._paced(policy.name, pace)
             if started + result.seconds > _policy_deadline(policy, started, deadline):
                 return _overrun(policy, result.seconds)
@@ -109,7 +110,7 @@ class Runner:
 
     async def run(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
         """Run a policy, wherever it belongs, until the deadline at most."""
-        if self.paces[policy.name].in_place:
+        if policy in self._in_place:
             return self.run_in_place(policy, review, deadline)
         started = perf_counter()
         budget = max(0.0, _policy_deadline(policy, started, deadline) - started)
@@ -138,9 +139,11 @@ class Runner:
     def _call_in_thread(self, policy: AnyPolicy, review: Any) -> Result:
         result = _call(policy, review, perf_counter())
         pace = self.paces[policy.name]
-        pace.called_in_thread(result.seconds)
-        if pace.in_place:
-            self._paced(policy.name, pace)
+        if not pace.in_place:  # else it began before the policy had shown itself quick
+            pace.called_in_thread(result.seconds)
+            if pace.in_place:
+                self._in_place.add(policy)
+                self._paced(policy.name, pace)
         return result
 
     def _count_overrun(self, name: str, change: int) -> None:
@@ -189,7 +192,10 @@ async def _run_on_loop(policy: AnyPolicy, review: Any, started: float, budget: f
 def _failure(error: BaseException) -> PolicyFailure | MalformedReview:
     if isinstance(error, PolicyFailure | MalformedReview):
         return error
-    failure = PolicyFailure(f"raised {type(error).__name__}: {error}")
+    try:
+        failure = PolicyFailure(f"raised {type(error).__name__}: {error}")
+    except BaseException:
+        return PolicyFailure(f"raised {type(error).__name__}, which cannot say what it is")
     failure.__cause__ = error
     return failure
 

@@ -41,6 +41,8 @@ class Sockets:
 
     def __init__(self, settings: Settings) -> None:
         host, shared = settings.host, settings.workers > 1
+        if shared:
+            bind(host, settings.port, shared=False).close()  # to share it with strangers would not be refused
         self.reviews = [bind(host, settings.port, shared=shared)]
         port: int = self.reviews[0].getsockname()[1]
         self.reviews += [bind(host, port, shared=True) for _ in range(settings.workers - 1)]
@@ -234,6 +236,7 @@ def answer(
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(serve())
         if app.runner.busy:
+            logs.flush()
             os._exit(0)  # a thread that a policy does not give back would keep the process for ever
 
 

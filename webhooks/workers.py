@@ -153,6 +153,8 @@ async def _supervise(workers: Sequence[Worker], sockets: serving.Sockets) -> Non
 
     def stop() -> None:
         stopping.set()
+        for listener in sockets.reviews:
+            listener.close()  # the workers have their own; with these open, callers would queue up behind nobody
         for worker in workers:
             worker.stop()
 

@@ -137,7 +137,14 @@ def test_real_envelopes_are_read_the_quick_way(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_integers_keep_their_value_through_a_mutation() -> None:
-    numbers = {"odd": 9007199254740993, "most": MAX_INT, "least": MIN_INT, "real": 0.1, "whole": 3.0, "list": [2**53 + 1]}
+    numbers = {
+        "odd": 9007199254740993,
+        "most": MAX_INT,
+        "least": MIN_INT,
+        "real": 0.1,
+        "whole": 3.0,
+        "list": [2**53 + 1],
+    }
     changed = answered(admission_body(obj={"kind": "Widget", "spec": numbers}), label)
     assert repr(changed["object"]["spec"]) == repr(numbers)
 
@@ -165,7 +172,10 @@ def test_what_a_request_leaves_out_is_empty() -> None:
             "operation": "CREATE",
         },
     }
-    for sent in (body, {**body, "request": dict.fromkeys(("name", "namespace", "subResource", "dryRun")) | body["request"]}):
+    for sent in (
+        body,
+        {**body, "request": dict.fromkeys(("name", "namespace", "subResource", "dryRun")) | body["request"]},
+    ):
         review = admission.decode(written(sent))
         assert (review.name, review.namespace, review.subresource, review.dry_run) == ("", "", "", False)
         assert (review.object, review.old_object, review.target, review.options) == (None, None, None, None)
@@ -200,7 +210,7 @@ REFUSED: dict[str, Any] = {
     "an operation that is a number": admission_body(operation=5),
     "no resource": without(VALID, "request", "resource"),
     "half a resource": without(VALID, "request", "resource", "resource"),
-    "a resource that is a text": admission_body(**{"kind": "Pod"}),
+    "a resource that is a text": admission_body(kind="Pod"),
     "an object that is a text": admission_body(obj="pod"),
     "an object that is a list": admission_body(obj=[pod()]),
     "an object that is false": admission_body(obj=False),
@@ -222,7 +232,9 @@ def test_what_is_no_admission_review_is_refused(body: Any) -> None:
         assert answer is None
         return
     assert answer is not None
-    response = accept_admission({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", **body}, answer, mutating=False)
+    response = accept_admission(
+        {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", **body}, answer, mutating=False
+    )
     assert (response["allowed"], response["status"]["code"]) == (False, 400)
 
 
@@ -231,7 +243,12 @@ NAMES: list[tuple[str, Json, str, str]] = [
     ("of the object", {"name": "", "obj": pod("other")}, "other", ""),
     ("of the object, none asked for", {"name": ..., "obj": pod("other")}, "other", ""),
     ("still to be made", {"name": "", "obj": {"metadata": {"generateName": "web-"}}}, "web-", "web-"),
-    ("made of a beginning", {"name": "", "obj": {"metadata": {"name": "web-1", "generateName": "web-"}}}, "web-1", "web-"),
+    (
+        "made of a beginning",
+        {"name": "", "obj": {"metadata": {"name": "web-1", "generateName": "web-"}}},
+        "web-1",
+        "web-",
+    ),
     ("of the old object", {"name": "", "operation": "DELETE", "old": pod("other")}, "other", ""),
     ("nowhere", {"name": "", "obj": {"metadata": {}}}, "", ""),
     ("nowhere, no metadata", {"name": "", "obj": {}}, "", ""),
@@ -240,7 +257,9 @@ NAMES: list[tuple[str, Json, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("request_", "name", "generated"), [each[1:] for each in NAMES], ids=[each[0] for each in NAMES])
+@pytest.mark.parametrize(
+    ("request_", "name", "generated"), [each[1:] for each in NAMES], ids=[each[0] for each in NAMES]
+)
 def test_an_object_is_called_by_the_best_name_there_is(request_: Json, name: str, generated: str) -> None:
     review = admission_review(**request_)
     assert (review.name, review.generate_name) == (name, generated)
@@ -269,7 +288,10 @@ def test_misshapen_metadata_is_refused(part: str, metadata: Any) -> None:
 
 
 def test_every_container_of_the_target_is_found() -> None:
-    spec = {"initContainers": [{"name": "init", "image": "b"}], "ephemeralContainers": [{"name": "debug", "image": "c"}]}
+    spec = {
+        "initContainers": [{"name": "init", "image": "b"}],
+        "ephemeralContainers": [{"name": "debug", "image": "c"}],
+    }
     found = [container.name for container in admission_review(obj=pod(**spec)).containers()]
     assert found == ["app", "init", "debug"]
     assert [each.name for each in admission_review("DELETE", old=pod()).containers()] == ["app"]

@@ -102,7 +102,8 @@ def test_what_is_no_token_review_is_refused(change: Json) -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", ['{"token":"a","token":"b"}', r'{"token":"a","to\u006ben":"b"}', r'{"token":"\ud800"}', '{"token":"a","x":NaN}']
+    "spec",
+    ['{"token":"a","token":"b"}', r'{"token":"a","to\u006ben":"b"}', r'{"token":"\ud800"}', '{"token":"a","x":NaN}'],
 )
 def test_a_request_is_read_strictly(spec: str) -> None:
     body = f'{{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1","spec":{spec}}}'

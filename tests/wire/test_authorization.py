@@ -40,7 +40,9 @@ def test_real_requests_are_read_as_they_are(name: str) -> None:
     assert (access.user, list(access.groups), access.uid, access.extra) == (spec["user"], spec["groups"], "", {})
     assert access.is_resource
     attributes = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
-    assert {key: getattr(access, key) for key in attributes} == dict.fromkeys(attributes, "") | spec["resourceAttributes"]
+    assert {key: getattr(access, key) for key in attributes} == dict.fromkeys(attributes, "") | spec[
+        "resourceAttributes"
+    ]
     assert access.path == ""
 
 
@@ -99,7 +101,9 @@ def test_selectors_are_read() -> None:
             "fieldSelector": {"rawSelector": "spec.nodeName=a"},
         }
     )
-    assert access.label_selector == Selector((Requirement("app", "In", ("web", "api")), Requirement("old", "DoesNotExist")))
+    assert access.label_selector == Selector(
+        (Requirement("app", "In", ("web", "api")), Requirement("old", "DoesNotExist"))
+    )
     assert access.field_selector == Selector(raw_selector="spec.nodeName=a")
     assert (access_review(verb="list").label_selector, access_review(verb="list").field_selector) == (None, None)
 

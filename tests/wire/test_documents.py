@@ -216,15 +216,16 @@ WRITERS: list[Callable[[Any], bytes]] = [
 
 # Texts that are JSON or nearly so, built of what the proof in `load` could be misled by.
 SPACES = st.sampled_from(["", "", "", "", " ", "\n"])
-NUMBERS = st.sampled_from(
-    "0 -0 -0.0 1 1.0 1.10 1e5 1E5 1e-7 1e16 1e21 1e22 1e400 1e-400 0.1 5e-324 01 - 2.5 100000000000000000000 "
-    "100000000000000000000.0 1e20 9007199254740991 9007199254740992 9007199254740993 9223372036854775807 "
-    "9223372036854775808 -9223372036854775808 -9223372036854775809 18446744073709551615 18446744073709551616".split()
+NUMBER_TEXTS = (
+    "0 -0 -0.0 1 1.0 1.10 1e5 1E5 1e-7 1e16 1e21 1e22 1e400 1e-400 0.1 5e-324 01 - 2.5 1e20 100000000000000000000 "
+    "100000000000000000000.0 9007199254740991 9007199254740992 9007199254740993 9223372036854775807 "
+    "9223372036854775808 -9223372036854775808 -9223372036854775809 18446744073709551615 18446744073709551616"
 )
-PIECES = st.sampled_from(
-    ["a", "b", "<", "&", r"\u003c", r"\u003C", r"\u003e", r"\u0026", r"\\", r"\\u003c", r"\"", r"\u0022", r"\u005c"]
-    + [r"\ud800", r"\udc00", r"\ud83d\ude00", r"\u0000", "\u00e9", r"\u00e9", "\u2028", r"\u2028", r"\/", "/", "\x7f"]
+PIECE_TEXTS = (
+    'a b < & \\u003c \\u003C \\u003e \\u0026 \\\\ \\\\u003c \\" \\u0022 \\u005c \\ud800 \\udc00 \\ud83d\\ude00 '
+    "\\u0000 \u00e9 \\u00e9 \u2028 \\u2028 \\/ / \x7f"
 )
+NUMBERS, PIECES = st.sampled_from(NUMBER_TEXTS.split(" ")), st.sampled_from(PIECE_TEXTS.split(" "))
 STRINGS = st.lists(PIECES, max_size=3).map(lambda pieces: f'"{"".join(pieces)}"')
 NAMES = STRINGS | st.sampled_from(['"a"', r'"\u0061"', '"b"', '"<"', r'"\u003c"'])
 WORDS = st.sampled_from(["null", "true", "false", "NaN", "-Infinity", "True"])

@@ -58,7 +58,9 @@ def test_images_are_read_as_references() -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", [{}, {"containers": None, "annotations": None}, {"containers": [], "annotations": {}, "namespace": ""}], ids=repr
+    "spec",
+    [{}, {"containers": None, "annotations": None}, {"containers": [], "annotations": {}, "namespace": ""}],
+    ids=repr,
 )
 def test_what_a_request_leaves_out_is_empty(spec: Json) -> None:
     review = images.decode(written({**image_body(), "spec": spec}))
@@ -94,7 +96,8 @@ def test_what_is_no_image_review_is_refused(change: Json) -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", ['{"containers":[],"containers":[{"image":"a"}]}', '{"containers":[{"image":"a","image":"b"}]}', '{"a":NaN}']
+    "spec",
+    ['{"containers":[],"containers":[{"image":"a"}]}', '{"containers":[{"image":"a","image":"b"}]}', '{"a":NaN}'],
 )
 def test_a_request_is_read_strictly(spec: str) -> None:
     body = f'{{"kind":"ImageReview","apiVersion":"imagepolicy.k8s.io/v1alpha1","spec":{spec}}}'

@@ -1,13 +1,13 @@
 """AdmissionReview, v1 and v1beta1: may this object be stored, and how should it be changed first?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from webhooks.decisions import Allow, Deny
 from webhooks.drafts import draft
-from webhooks.errors import MalformedReview
+from webhooks.errors import REASONS, MalformedReview
 from webhooks.pods import Container, containers
 from webhooks.wire import envelopes
 from webhooks.wire.documents import NULL, Document
@@ -17,6 +17,7 @@ from webhooks.wire.users import User, user_of
 KIND = "AdmissionReview"
 _OPERATIONS = frozenset(("CREATE", "UPDATE", "DELETE", "CONNECT"))
 
+_TEXTS = frozenset((str,))
 _Text = str | msgspec.UnsetType | None
 
 
@@ -222,6 +223,12 @@ class AdmissionReview:
         """The object, shared by all policies: not to be changed."""
         return self._object.tree
 
+    @property
+    def sort(self) -> Hashable:
+        """What it shares with many others: the resource and the operation."""
+        request = self._request
+        return request.resource, request.subResource, request.operation
+
     def fresh(self) -> "AdmissionReview":
         """The same review for the next policy, without what this one did to its copies."""
         return AdmissionReview(self._envelope, self._object, self._old_object)
@@ -231,27 +238,26 @@ class AdmissionReview:
         return AdmissionReview(self._envelope, Document.of(tree), self._old_object)
 
     def _metadata_text(self, key: str) -> str:
-        value = _metadata_of(self._target.tree).get(key)
+        value = _metadata(self._target.tree).get(key)
         return value if isinstance(value, str) else ""
 
 
-def _metadata_of(tree: Any) -> dict[str, Any]:
+def _metadata(tree: Any) -> dict[str, Any]:
     metadata = tree.get("metadata") if tree is not None else None
     if metadata is None:
         return {}
-    if not isinstance(metadata, dict):
+    if type(metadata) is not dict:
         raise MalformedReview("metadata is not an object", code=422)
     return metadata
 
 
 def _map_of(tree: Any, key: str) -> dict[str, str]:
-    value = _metadata_of(tree).get(key)
+    value = _metadata(tree).get(key)
     if value is None:
         return {}
-    try:
-        return msgspec.convert(value, dict[str, str])
-    except msgspec.ValidationError as error:
-        raise MalformedReview(f"metadata.{key}: {error}", code=422) from None
+    if type(value) is not dict or not _TEXTS.issuperset(map(type, value.values())):
+        raise MalformedReview(f"metadata.{key} is not a map of texts", code=422)
+    return dict(value)
 
 
 def decode(body: bytes) -> AdmissionReview:
@@ -308,7 +314,7 @@ def encode_malformed(body: bytes, error: MalformedReview) -> bytes | None:
     address = envelopes.find_address(body)
     if address is None:
         return None
-    denial = Deny(f"the review was not understood: {error}", reason="BadRequest", code=error.code)
+    denial = Deny(f"the review was not understood: {error}", reason=REASONS[error.code], code=error.code)
     response = _Response(uid=address.uid, allowed=False, status=_status(denial))
     return _encode(_Reply(address.kind or KIND, address.apiVersion or "admission.k8s.io/v1", response))
 

@@ -1,5 +1,7 @@
 """Audit EventList, v1: records that a server sends along. Nothing is decided about them; any success is an answer."""
 
+from typing import Literal
+
 import msgspec
 
 from webhooks.wire import envelopes
@@ -11,8 +13,8 @@ KIND = "EventList"
 class AuditEvent(msgspec.Struct, frozen=True):
     """One record, as far as it is counted here."""
 
-    level: str
-    stage: str
+    level: Literal["None", "Metadata", "Request", "RequestResponse"]
+    stage: Literal["RequestReceived", "ResponseStarted", "ResponseComplete", "Panic"]
 
 
 class _Envelope(msgspec.Struct):

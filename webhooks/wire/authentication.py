@@ -54,6 +54,8 @@ class TokenReview:
         audiences: whom the token must be good for, one of them at least; empty where the caller does not say.
     """
 
+    sort = None  # all are of one
+
     __slots__ = ("_envelope", "audiences", "token")
 
     def __init__(self, envelope: _Envelope) -> None:

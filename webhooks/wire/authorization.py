@@ -1,5 +1,7 @@
 """SubjectAccessReview, v1 and v1beta1: may this user do that?"""
 
+from collections.abc import Hashable
+
 import msgspec
 
 from webhooks.decisions import Allow, Deny, Opinion
@@ -145,6 +147,11 @@ class AccessReview:
         self.path = non_resource.path
         self.field_selector = resource.field_selector
         self.label_selector = resource.label_selector
+
+    @property
+    def sort(self) -> Hashable:
+        """What it shares with many others: the verb and the resource or path."""
+        return self.verb, self.path, self.group, self.version, self.resource, self.subresource, self.is_resource
 
     def fresh(self) -> "AccessReview":
         """The same review for the next policy."""

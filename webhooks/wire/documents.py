@@ -11,7 +11,6 @@ import re
 import threading
 from typing import Any, NoReturn
 
-import msgspec
 import orjson
 
 from webhooks.errors import MalformedReview
@@ -43,31 +42,31 @@ _NEST_WIDTH = _ENCODER_DEPTH - MAX_DEPTH + _ENVELOPE_DEPTH
 
 
 class Document:
-    """One JSON value inside a review: kept as it came until somebody reads it."""
+    """One JSON value inside a review: kept as it came until somebody reads it.
 
-    __slots__ = ("_tree", "raw")
+    Attributes:
+        raw: as it came.
+        tree: decoded when first asked for, and shared by all who ask: not to be changed. Asking raises what `load`
+            raises.
+    """
+
+    __slots__ = ("raw", "tree")
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
-        self._tree: Any = msgspec.UNSET
 
     @classmethod
     def of(cls, tree: Any) -> "Document":
         """A document that is decoded already."""
         document = cls(b"")
-        document._tree = tree
+        document.tree = tree
         return document
 
-    @property
-    def tree(self) -> Any:
-        """The value, shared by all who ask: not to be changed.
-
-        Raises:
-            MalformedReview: see `load`.
-        """
-        if self._tree is msgspec.UNSET:
-            self._tree = load(self.raw)
-        return self._tree
+    def __getattr__(self, name: str) -> Any:
+        if name != "tree":
+            raise AttributeError(name)
+        self.tree: Any = load(self.raw)
+        return self.tree
 
 
 NULL = Document(b"null")

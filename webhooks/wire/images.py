@@ -52,6 +52,8 @@ class ImageReview:
         namespace: the pod's namespace.
     """
 
+    sort = None  # all are of one
+
     __slots__ = ("_envelope", "annotations", "images", "namespace")
 
     def __init__(self, envelope: _Envelope) -> None:

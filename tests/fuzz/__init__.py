@@ -1,0 +1,1 @@
+"""Bodies that nobody would write, and the laws that hold for all of them."""

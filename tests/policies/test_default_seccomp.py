@@ -1,0 +1,91 @@
+from typing import Any
+
+import pytest
+
+from webhooks import Deny
+from webhooks.errors import ConfigurationError
+from webhooks.loading import load
+from webhooks.wire import admission
+
+from ..builders import AnyPolicy, Json, admission_body, admission_review, decide, pod, recorded, reply, written
+from ..caller import accept_admission
+
+[default_seccomp] = load(["library:default_seccomp"])
+
+DEFAULT = {"seccompProfile": {"type": "RuntimeDefault"}}
+OWN = {"seccompProfile": {"type": "Localhost", "localhostProfile": "web.json"}}
+CONTAINER = {"name": "app", "image": "a", "securityContext": {"seccompProfile": {"type": "Unconfined"}}}
+
+
+def mutated(body: Json, policy: AnyPolicy = default_seccomp) -> Json:
+    """The response to a body, with the object as it would be stored."""
+    review = admission.decode(written(body))
+    return accept_admission(body, reply("mutating", review, decide(review, policy)), mutating=True)
+
+
+CONTEXTS: list[tuple[Json, Json]] = [
+    ({}, DEFAULT),
+    ({"securityContext": None}, DEFAULT),
+    ({"securityContext": {}}, DEFAULT),
+    ({"securityContext": {"runAsNonRoot": True}}, {"runAsNonRoot": True, **DEFAULT}),
+    ({"securityContext": {"seccompProfile": None}}, DEFAULT),
+    ({"securityContext": OWN}, OWN),
+    ({"securityContext": {"seccompProfile": {"type": "Unconfined"}}}, {"seccompProfile": {"type": "Unconfined"}}),
+    ({"containers": [CONTAINER]}, DEFAULT),
+]
+
+
+@pytest.mark.parametrize(("spec", "context"), CONTEXTS, ids=repr)
+def test_pods_without_a_profile_get_one(spec: Json, context: Json) -> None:
+    body = admission_body(obj=pod(**spec))
+    response = mutated(body)
+    assert response["object"] == pod(**{**spec, "securityContext": context})
+    assert ("patch" in response) == (spec.get("securityContext") != context)
+    assert "patch" not in mutated(admission_body(obj=response["object"]))
+
+
+def test_the_profile_may_be_another() -> None:
+    response = mutated(admission_body(obj=pod()), default_seccomp.bind(profile="Unconfined"))
+    assert response["object"]["spec"]["securityContext"] == {"seccompProfile": {"type": "Unconfined"}}
+
+
+@pytest.mark.parametrize("profile", ["Localhost", "runtimedefault", "", None, 5], ids=repr)
+def test_its_parameters_are_checked(profile: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        default_seccomp.bind(profile=profile)
+
+
+def test_windows_pods_which_may_have_no_profile_get_none() -> None:
+    assert "patch" not in mutated(admission_body(obj=pod(os={"name": "windows"})))
+    assert "patch" in mutated(admission_body(obj=pod(os={"name": "linux"})))
+
+
+@pytest.mark.parametrize(
+    ("request_", "wanted"),
+    [
+        ({}, True),
+        ({"operation": "UPDATE"}, False),
+        ({"operation": "DELETE"}, False),
+        ({"subResource": "binding"}, False),
+        ({"resource": "apps/v1/deployments"}, False),
+    ],
+)
+def test_it_asks_about_new_pods_alone(request_: Json, wanted: bool) -> None:
+    assert default_seccomp.match.wants_kind(admission_review(**request_)) is wanted
+
+
+@pytest.mark.parametrize(
+    "obj", [{}, {"spec": None}, {"spec": []}, {"spec": {"securityContext": "none"}}, None], ids=repr
+)
+def test_what_is_no_pod_is_denied(obj: Any) -> None:
+    outcome = decide(admission_review(obj=obj), default_seccomp).outcome
+    assert isinstance(outcome, Deny)
+    assert outcome.code == 500
+
+
+def test_nothing_else_of_a_real_pod_is_changed() -> None:
+    body = recorded("/mutate")["009-mutate-create-pods"]
+    spec = body["request"]["object"]["spec"]
+    stored = mutated(body)["object"]
+    assert stored["spec"].pop("securityContext") == {**spec.pop("securityContext", {}), **DEFAULT}
+    assert stored == body["request"]["object"]

@@ -1,0 +1,72 @@
+from typing import Any
+
+import pytest
+
+from webhooks import Deny, NoOpinion, Opinion
+from webhooks.errors import ConfigurationError
+from webhooks.loading import load
+
+from ..builders import Json, access_review
+
+[protect_namespaces] = load(["library:protect_namespaces"])
+
+TOGETHER = "namespaces are not deleted together: default, kube-* would go too"
+REQUESTS: list[tuple[Json, Json, str | None]] = [
+    ({}, {"name": "kube-system"}, "the namespace kube-system is kept"),
+    ({}, {"name": "kube-"}, "the namespace kube- is kept"),
+    ({}, {"name": "default"}, "the namespace default is kept"),
+    ({}, {"name": "defaults"}, None),
+    ({}, {"name": "team-a"}, None),
+    ({}, {"name": "KUBE-SYSTEM"}, None),
+    ({}, {"name": ""}, TOGETHER),
+    ({}, {"verb": "deletecollection"}, TOGETHER),
+    ({}, {"verb": "deletecollection", "name": ""}, TOGETHER),
+    ({"namespaces": ["team-?"]}, {"name": "team-a"}, "the namespace team-a is kept"),
+    ({"namespaces": ["team-?"]}, {"name": "kube-system"}, None),
+    ({"namespaces": []}, {"name": "kube-system"}, None),
+    ({"except_groups": ["dev"]}, {"name": "kube-system"}, None),
+    ({"except_groups": ["dev"]}, {"verb": "deletecollection"}, None),
+    ({"except_groups": ["ops", "admins"]}, {"name": "kube-system"}, "the namespace kube-system is kept"),
+    ({"except_groups": ["*"]}, {"name": "kube-system"}, "the namespace kube-system is kept"),
+    ({"except_groups": ["dev"]}, {"name": "kube-system", "groups": []}, "the namespace kube-system is kept"),
+]
+
+
+def deleting(**spec: Any) -> Any:
+    return access_review(**{"verb": "delete", "version": "v1", "resource": "namespaces", **spec})
+
+
+@pytest.mark.parametrize(("parameters", "spec", "message"), REQUESTS, ids=repr)
+def test_namespaces_are_kept(parameters: Json, spec: Json, message: str | None) -> None:
+    opinion: Opinion = protect_namespaces.bind(**parameters)(deleting(**spec))
+    assert opinion == (NoOpinion() if message is None else Deny(message))
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ({}, True),
+        ({"verb": "deletecollection"}, True),
+        ({"verb": "get"}, False),
+        ({"verb": "update"}, False),
+        ({"resource": "pods", "namespace": "kube-system"}, False),
+        ({"subresource": "finalize"}, False),
+        ({"group": "example.org"}, False),
+        ({"version": "v2"}, True),
+    ],
+    ids=repr,
+)
+def test_it_asks_about_deleting_namespaces_alone(spec: Json, wanted: bool) -> None:
+    assert protect_namespaces.match.wants_kind(deleting(**{"name": "kube-system", **spec})) is wanted
+
+
+def test_it_asks_about_no_paths() -> None:
+    review = access_review(nonResourceAttributes={"path": "/api/v1/namespaces/kube-system", "verb": "delete"})
+    assert not protect_namespaces.match.wants_kind(review)
+
+
+@pytest.mark.parametrize("name", ["namespaces", "except_groups"])
+@pytest.mark.parametrize("value", ["kube-system", [5], None], ids=repr)
+def test_its_parameters_are_checked(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        protect_namespaces.bind(**{name: value})

@@ -1,0 +1,66 @@
+"""What holds for every ready policy."""
+
+import ast
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from webhooks.dispatch import Verdict
+from webhooks.loading import library, load
+from webhooks.wire import admission, authorization
+
+from ..builders import GROUPS, WIRES, decide, recorded, reply, spelled, written
+from ..caller import accept_admission, accept_authorization
+
+every_policy = pytest.mark.parametrize("path", library().values(), ids=library())
+
+
+@every_policy
+def test_it_is_one_policy_called_like_its_file(path: Path) -> None:
+    assert [policy.name for policy in load([str(path)])] == [path.stem]
+
+
+@every_policy
+def test_it_stands_alone(path: Path, tmp_path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    imported |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    assert {str(name).partition(".")[0] for name in imported} <= {"webhooks", *sys.stdlib_module_names}
+    assert not any(str(name).startswith("webhooks.") for name in imported)
+    copied = tmp_path / path.name
+    copied.write_bytes(path.read_bytes())
+    assert len(load([str(copied)])) == 1
+
+
+@every_policy
+def test_its_parameters_are_described_and_have_defaults(path: Path) -> None:
+    text = ast.get_docstring(ast.parse(path.read_text())) or ""
+    described = re.findall(r"^    (\w+): ", text.partition("Parameters:")[2].partition("::")[0], re.MULTILINE)
+    [policy] = load([str(path)])
+    parameters = list(inspect.signature(policy.function).parameters.values())[1:]
+    assert described == [parameter.name for parameter in parameters]
+    assert all(parameter.default is not parameter.empty for parameter in parameters)
+
+
+@every_policy
+@pytest.mark.parametrize("group", GROUPS)
+def test_real_requests_never_make_it_fail(path: Path, group: str) -> None:
+    [policy] = load([str(path)])
+    bodies = recorded("/authorize") if policy.kind == "authorizing" else recorded("/mutate", "/validate")
+    asked = 0
+    for body in (spelled(body, group) for body in bodies.values()):
+        review = WIRES[policy.kind].decode(written(body))
+        if not (policy.match.wants_kind(review) and policy.match.wants(review)):
+            continue
+        asked += 1
+        verdict: Verdict = decide(review, policy, in_place=True)
+        assert verdict.results[0].failure is None
+        answer = reply(policy.kind, review, verdict)
+        if WIRES[policy.kind] is admission:
+            accept_admission(body, answer, mutating=policy.kind == "mutating")
+        else:
+            accept_authorization(body, answer)
+    assert asked or WIRES[policy.kind] is authorization
