@@ -1,7 +1,7 @@
 """Pods run under a seccomp profile, if need be the container runtime's own.
 
-A pod that says nothing runs unconfined on many clusters. What a pod or one of its containers says for itself stays; pods
-for Windows, which knows no such profiles, are left alone.
+A pod that says nothing runs unconfined on many clusters. What a pod says for itself stays, as do pods for Windows,
+which knows no such profiles.
 
 Parameters:
     profile: the profile's type, ``RuntimeDefault`` or ``Unconfined``.

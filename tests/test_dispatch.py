@@ -824,9 +824,9 @@ def test_one_reason_is_shown_as_it_is() -> None:
 
 def test_all_reasons_are_shown_together() -> None:
     policies = [
+        make("validating", None, name="broken"),
         make("validating", Allow(), name="fine"),
         make("validating", Deny("too large", reason="Invalid", code=422), name="size"),
-        make("validating", None, name="broken"),
         make("validating", Deny("not yours", code=409), name="owner"),
     ]
     outcome = decide(REVIEWS["validating"], *policies, in_place=True).outcome

@@ -65,7 +65,7 @@ class ReviewProtocol(HttpToolsProtocol):
         self._idle_since = 0.0
 
     def _unset_keepalive_if_required(self) -> None:
-        """The timer goes on: when it is over it looks for how long nothing has come. One for each request costs more."""
+        """The timer goes on, and looks at its end for how long nothing has come: one for each request costs more."""
 
     def timeout_keep_alive_handler(self) -> None:
         """Close the connection if it has been idle for long enough, or look again when it may have been."""

@@ -193,9 +193,10 @@ def _failure(error: BaseException) -> PolicyFailure | MalformedReview:
     if isinstance(error, PolicyFailure | MalformedReview):
         return error
     try:
-        failure = PolicyFailure(f"raised {type(error).__name__}: {error}")
-    except BaseException:
-        return PolicyFailure(f"raised {type(error).__name__}, which cannot say what it is")
+        what = f": {error}"
+    except BaseException:  # an exception that cannot say what it is
+        what = ""
+    failure = PolicyFailure(f"raised {type(error).__name__}{what}")
     failure.__cause__ = error
     return failure
 

@@ -1,5 +1,6 @@
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -186,11 +187,22 @@ def test_a_document_may_be_decoded_already() -> None:
     assert NULL.tree is None
 
 
+@pytest.fixture
+def restless_threads() -> Iterator[None]:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("restless_threads")
 def test_threads_do_not_disturb_each_other() -> None:
-    texts = [nested(levels, str(levels)).encode() for levels in range(1, DEPTH)] * 10
+    texts = [f'["{number}",{number}]'.encode() for number in range(1000)]
+    repeated = [f'{{"{number}":1,"{number}":2}}'.encode() for number in range(1000)]
     with ThreadPoolExecutor(4) as pool:
-        for text, tree in zip(texts, pool.map(load, texts), strict=True):
-            assert json.dumps(tree, separators=(",", ":")).encode() == text
+        for number, tree in enumerate(pool.map(load, texts)):
+            assert tree == [str(number), number]
+        assert set(pool.map(lambda raw: verdict(load, raw), repeated)) == {400}
 
 
 SCALARS = (

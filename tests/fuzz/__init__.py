@@ -1,1 +1,0 @@
-"""Bodies that nobody would write, and the laws that hold for all of them."""
