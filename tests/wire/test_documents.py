@@ -1,6 +1,5 @@
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -187,15 +186,6 @@ def test_a_document_may_be_decoded_already() -> None:
     assert NULL.tree is None
 
 
-@pytest.fixture
-def restless_threads() -> Iterator[None]:
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(interval)
-
-
-@pytest.mark.usefixtures("restless_threads")
 def test_threads_do_not_disturb_each_other() -> None:
     texts = [f'["{number}",{number}]'.encode() for number in range(1000)]
     repeated = [f'{{"{number}":1,"{number}":2}}'.encode() for number in range(1000)]

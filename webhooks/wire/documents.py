@@ -17,7 +17,7 @@ from webhooks.errors import MalformedReview
 
 MAX_DEPTH = 200
 MAX_VALUES = 500_000
-_ENCODER_DEPTH = 254  # the nesting at which orjson refuses to write
+_ENCODER_DEPTH = 255  # the level that orjson refuses to write; an empty container at the end it does not count
 _ENVELOPE_DEPTH = 2  # a review's objects lie this deep in its body
 _LARGE = 256 * 1024  # below this, a document cannot hold too many values to matter
 
@@ -155,13 +155,8 @@ def _int64(digits: str) -> int:
 def _refuse_deep(tree: Any, depth: int) -> None:
     level = [tree]
     for _ in range(depth + 1):
-        level = [child for node in level for child in _children(node)]
+        level = [node for node in level if isinstance(node, dict | list)]
         if not level:
             return
+        level = [child for node in level for child in (node.values() if isinstance(node, dict) else node)]
     raise MalformedReview(f"nested deeper than {MAX_DEPTH} levels", code=422)
-
-
-def _children(node: Any) -> list[Any]:
-    if isinstance(node, dict):
-        return list(node.values())
-    return node if isinstance(node, list) else []

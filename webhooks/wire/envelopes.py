@@ -50,7 +50,7 @@ def decode_whole(type_: type[T], body: bytes) -> T:
     Raises:
         MalformedReview: as `documents.load` raises it, and 400 for what has not the shape of the type.
     """
-    tree = load(body.strip(), MAX_DEPTH)
+    tree = load(body.strip(b" \t\r\n"), MAX_DEPTH)
     try:
         return msgspec.convert(tree, type_)
     except msgspec.ValidationError as error:
