@@ -114,6 +114,7 @@ class Connection:
 
     def __init__(self, port: int, tls: ssl.SSLContext | None) -> None:
         raw = socket.create_connection(("127.0.0.1", port), REPLY_SECONDS)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as callers do; else each handshake waits for an ACK
         try:
             self.socket = raw if tls is None else tls.wrap_socket(raw, server_hostname="127.0.0.1")
         except BaseException:

@@ -174,6 +174,12 @@ def test_resources_are_checked(decorator: Any, resources: tuple[Any, ...]) -> No
         decorator(*resources)(allow)
 
 
+@pytest.mark.parametrize("resources", [(["pods"],), (5,), ("Pods",)], ids=repr)
+def test_resources_beside_paths_are_checked_too(resources: tuple[Any, ...]) -> None:
+    with pytest.raises(ConfigurationError):
+        authorizing(*resources, paths=["/metrics"])(allow)
+
+
 @pytest.mark.parametrize("decorator", [mutating, validating])
 @pytest.mark.parametrize(
     "options",

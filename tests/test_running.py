@@ -303,6 +303,7 @@ def test_threads_past_their_deadline_are_counted_bounded_and_given_back(gate: th
         for count in range(1, MAX_OVERRUN + 1):
             assert isinstance((await lab.run(stuck, within=SOON)).failure, PolicyTimeout)
             assert lab.told[-1] == ("p", False, count)
+            assert lab.runner.busy
         refused = await lab.run(stuck)
         assert isinstance(refused.failure, PolicyTimeout)
         assert "still busy with 8 reviews" in str(refused.failure)
@@ -312,6 +313,7 @@ def test_threads_past_their_deadline_are_counted_bounded_and_given_back(gate: th
         gate.set()
         assert await asyncio.to_thread(lab.idle.wait, 5)
         assert lab.runner.paces["p"].overrun == 0
+        assert not lab.runner.busy
         assert (await lab.run(stuck)).outcome == Allow()
 
     asyncio.run(scenario())

@@ -7,9 +7,9 @@ import socket
 import ssl
 import stat
 import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,6 @@ from .servers import (
     request,
     review,
     serving,
-    webhooks,
 )
 
 VALIDATE = "/admission/validate"
@@ -387,18 +386,52 @@ class Failure:
     port: int
 
 
-def make(mistake: Mistake, folder: Path, taken: int, issued: Path) -> Failure:
+# Runs one command after another, each in a fork of its own: importing the server takes longer than a mistake.
+FORKS = """
+import json, os, signal, sys, traceback
+import webhooks.cli, webhooks.serving, webhooks.workers
+for line in sys.stdin:
+    folder, seconds, arguments = json.loads(line)
+    if os.fork() == 0:
+        signal.alarm(seconds)
+        os.chdir(folder)
+        os.environ["TMPDIR"] = folder
+        for number, name in enumerate(("input", "output", "errors")):
+            os.dup2(os.open(name, os.O_RDWR), number)
+        try:
+            webhooks.cli.main(arguments, prog_name="webhooks")
+        except SystemExit as end:
+            os._exit(end.code)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def failures(issued: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Failure]]:
+    """All mistakes, made one after another."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        subprocess.Popen(
+            [sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as forks,
+    ):
+        port = taken.getsockname()[1]
+        yield {
+            name: make(mistake, folder / name.replace("/", ""), port, issued, forks)
+            for name, mistake in MISTAKES.items()
+        }
+        assert forks.stdin is not None
+        forks.stdin.close()
+
+
+def make(mistake: Mistake, folder: Path, taken: int, issued: Path, forks: subprocess.Popen[str]) -> Failure:
     """Make a mistake."""
-    (folder / "empty").mkdir(parents=True)
     port = free_port()
-    text = mistake.policies
-    (folder / "policies.py").write_bytes(text if isinstance(text, bytes) else text.encode())
-    if mistake.more is not None:
-        (folder / "more.py").write_text(mistake.more)
-    key = serialization.load_pem_private_key((issued / "tls-key.pem").read_bytes(), None)
-    encryption = serialization.BestAvailableEncryption(b"secret")
-    locked = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
-    (folder / "locked.pem").write_bytes(locked)
+    furnish(folder, mistake, issued)
     named = {
         "TAKEN": taken,
         "PORT": port,
@@ -407,43 +440,35 @@ def make(mistake: Mistake, folder: Path, taken: int, issued: Path) -> Failure:
         "OTHERS": issued / "ca-key.pem",
     }
     usual = ("--host", "127.0.0.1", "--port", port, "--ops-port", 0, "--policies", mistake.given)
-    options = [named.get(str(option), option) for option in mistake.options]
+    arguments = ["serve", *(str(named.get(str(option), option)) for option in (*usual, *mistake.options))]
     before = files(folder)
-    process = subprocess.Popen(
-        webhooks("serve", *usual, *options),
-        cwd=folder,
-        env={"TMPDIR": str(folder), "PATH": "/usr/bin:/bin"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        output, errors = process.communicate("secret\n", SECONDS)  # were a password asked for
-    except subprocess.TimeoutExpired:
-        process.kill()
-        output, errors = process.communicate()
-    says = mistake.says.replace("TAKEN", str(taken))
-    return Failure(process.returncode, output, errors, files(folder) - before, says, port)
+    assert forks.stdin is not None
+    assert forks.stdout is not None
+    print(json.dumps([str(folder), SECONDS, arguments]), file=forks.stdin, flush=True)
+    code = int(forks.stdout.readline())
+    output, errors = ((folder / name).read_text() for name in ("output", "errors"))
+    return Failure(code, output, errors, files(folder) - before, mistake.says.replace("TAKEN", str(taken)), port)
+
+
+def furnish(folder: Path, mistake: Mistake, issued: Path) -> None:
+    """A folder with what mistakes are made with."""
+    (folder / "empty").mkdir(parents=True)
+    (folder / "input").write_text("secret\n")  # were a password asked for
+    (folder / "output").touch()
+    (folder / "errors").touch()
+    text = mistake.policies
+    (folder / "policies.py").write_bytes(text if isinstance(text, bytes) else text.encode())
+    if mistake.more is not None:
+        (folder / "more.py").write_text(mistake.more)
+    key = serialization.load_pem_private_key((issued / "tls-key.pem").read_bytes(), None)
+    locked = serialization.BestAvailableEncryption(b"secret")
+    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    (folder / "locked.pem").write_bytes(key.private_bytes(pem, form, locked))
 
 
 def files(folder: Path) -> set[str]:
     found = {str(file.relative_to(folder)) for file in folder.rglob("*")}
     return {name for name in found if "__pycache__" not in name}
-
-
-@pytest.fixture(scope="module")
-def failures(issued: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Failure]]:
-    """All mistakes, made at once: starting takes long, and each waits for nobody."""
-    folder = tmp_path_factory.mktemp("mistakes")
-    with socket.create_server(("127.0.0.1", 0)) as taken, ThreadPoolExecutor(4) as pool:
-        port = taken.getsockname()[1]
-        made = {
-            name: pool.submit(make, mistake, folder / str(number), port, issued)
-            for number, (name, mistake) in enumerate(MISTAKES.items())
-        }
-        yield {name: failure.result() for name, failure in made.items()}
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -122,30 +122,17 @@ def accepts(server: Server) -> bool:
     return True
 
 
-def test_a_policy_that_hangs_for_ever_does_not_keep_them(tmp_path: Path) -> None:
+def test_a_terminal_interrupts_all_at_once_whatever_their_policies_do(tmp_path: Path) -> None:
     with serving_two(tmp_path) as server, Gate() as gate:
+        processes = answerers(server)
         with server.connect() as connection:
             connection.request("POST", f"{VALIDATE}?timeout=1s", gate.review("hangs"))
             gate.await_policy()
             assert connection.reply().json()["response"]["status"]["code"] == 504
-        assert server.stop() == 0
-
-
-def test_a_terminal_interrupts_all_at_once(tmp_path: Path) -> None:
-    with serving_two(tmp_path) as server:
-        processes = answerers(server)
         os.killpg(server.process.pid, signal.SIGINT)
         assert server.ended() == 0
-        assert server.errors.all() == []
+        assert [record["logger"] for record in server.logs()] == ["webhooks.policies"]
         assert not any(lives(process) for process in processes)
-
-
-def test_workers_end_when_their_parent_dies(tmp_path: Path) -> None:
-    with serving_two(tmp_path) as server:
-        processes = answerers(server)
-        server.signal(signal.SIGKILL)
-        server.ended()
-        await_true(lambda: not any(lives(process) for process in processes), "the workers have ended")
 
 
 def test_a_port_of_other_workers_is_in_use(server: Server, tmp_path: Path) -> None:
@@ -168,3 +155,11 @@ def test_a_port_of_other_workers_is_in_use(server: Server, tmp_path: Path) -> No
         2,
         f"webhooks: cannot listen at 127.0.0.1 port {server.port}: Address already in use\n",
     )
+
+
+def test_workers_end_when_their_parent_dies(server: Server) -> None:
+    """The last of these tests: it kills the server that the others share."""
+    processes = answerers(server)
+    server.signal(signal.SIGKILL)
+    server.ended()
+    await_true(lambda: not any(lives(process) for process in processes), "the workers have ended")

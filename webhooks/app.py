@@ -49,6 +49,7 @@ class WebhookApp(FastAPI):
 
     Attributes:
         endpoints: the review paths.
+        endpoints_by_path: the same by the path as it comes in a request.
         metrics: what is counted.
         runner: what runs the policies.
         operations: the routes for health and metrics alone, which can be served on a port of their own.
@@ -60,6 +61,7 @@ class WebhookApp(FastAPI):
         dispatcher = Dispatcher(registry, metrics.paced)
         self.runner = dispatcher.runner
         self.endpoints = endpoints(dispatcher, metrics)
+        self.endpoints_by_path = {path.encode(): endpoint for path, endpoint in self.endpoints.items()}
         self.operations = operations({"policies": lambda: len(registry) > 0}, metrics.page)
         self.router.routes.extend([*self.operations, *_documentation(self)])
         self.add_exception_handler(HTTPException, _http_error)

@@ -60,7 +60,7 @@ class ReviewProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._endpoints = self.config.app.endpoints  # type: ignore[union-attr]
+        self._endpoints = self.config.app.endpoints_by_path  # type: ignore[union-attr]
         self._review: _Review | None = None
         self._idle_since = 0.0
 
@@ -91,14 +91,27 @@ class ReviewProtocol(HttpToolsProtocol):
         if self.timeout_keep_alive_task is not None:
             self.timeout_keep_alive_task.cancel()
 
+    def on_message_begin(self) -> None:
+        """Begin a request; what the application needs of it is made when it is known to be for the application."""
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
+
+    def _for_application(self) -> None:
+        url, headers, expect = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expect
+        self.headers.extend(headers)
+        self._review = None
+        super().on_headers_complete()
+
     def on_headers_complete(self) -> None:
         """Take a review's head, or leave the request to the base class."""
         path, _, query = self.url.partition(b"?")
-        endpoint = self._endpoints.get(path.decode("latin-1")) if self.parser.get_method() == b"POST" else None
+        endpoint = self._endpoints.get(path) if self.parser.get_method() == b"POST" else None
         busy = self.cycle is not None and not self.cycle.response_complete
         if endpoint is None or busy or self.parser.should_upgrade():
-            self._review = None
-            super().on_headers_complete()
+            self._for_application()
             return
         keep_alive = self.parser.should_keep_alive() and self.parser.get_http_version() == "1.1"
         head = read_head(self.headers)

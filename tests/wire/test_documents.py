@@ -129,11 +129,10 @@ def test_what_readers_could_disagree_about_is_refused(
 
 
 @pytest.mark.parametrize("read", [load, load_exactly])
-@pytest.mark.parametrize("inner", ["1", '"<"', "null"])
-@pytest.mark.parametrize("start", ["", "[", '{"a":'])
-def test_nesting_ends_at_its_limit(read: Callable[[bytes], Any], inner: str, start: str) -> None:
-    end = start.translate({ord("["): "]", ord("{"): "}"})[:1]
-    levels = DEPTH - bool(start)
+@pytest.mark.parametrize(("inner", "own"), [("1", 0), ('"<"', 0), ("null", 0), ("[]", 1), ("{}", 1), ("[[],1]", 2)])
+@pytest.mark.parametrize(("start", "end"), [("", ""), ("[", "]"), ('{"a":', "}"), ("[{},", ",0]")])
+def test_nesting_ends_at_its_limit(read: Callable[[bytes], Any], inner: str, own: int, start: str, end: str) -> None:
+    levels = DEPTH - own - bool(start)
     assert verdict(read, f"{start}{nested(levels, inner)}{end}".encode()) != 422
     assert verdict(read, f"{start}{nested(levels + 1, inner)}{end}".encode()) == 422
 

@@ -206,9 +206,18 @@ def test_a_small_review_is_read_strictly(body: str, code: int) -> None:
     assert code_of(lambda raw: envelopes.decode_whole(Small, raw), body) == code
 
 
-def test_a_small_review_may_be_nested_as_deep_as_any() -> None:
-    assert code_of(lambda raw: envelopes.decode_whole(Small, raw), f'{{"a":1,"c":{nested(199)}}}') == 200
-    assert code_of(lambda raw: envelopes.decode_whole(Small, raw), f'{{"a":1,"c":{nested(200)}}}') == 422
+@pytest.mark.parametrize(("inner", "own"), [("1", 0), ("[]", 1), ("{}", 1)])
+@pytest.mark.parametrize("space", ["", " "])
+def test_a_small_review_is_nested_in_two_hundred_levels_at_most(inner: str, own: int, space: str) -> None:
+    for levels, code in ((199, 200), (200, 422)):
+        body = f'{{"a":{space}1,"c":{nested(levels - own, inner)}}}'
+        assert code_of(lambda raw: envelopes.decode_whole(Small, raw), body) == code
+
+
+@pytest.mark.parametrize(("inner", "own"), [("1", 0), ("[]", 1)])
+def test_what_is_unknown_is_nested_in_two_hundred_levels_at_most(inner: str, own: int) -> None:
+    for levels, code in ((198, 200), (199, 422)):
+        assert code_of(decoded, thing(f'"new":{nested(levels - own, inner)}')) == code
 
 
 HEAD = '{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"42"'
