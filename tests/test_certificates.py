@@ -72,9 +72,7 @@ def test_the_files(issued: Path) -> None:
     assert stat.S_IMODE(issued.stat().st_mode) == 0o700
     modes = {name: stat.S_IMODE((issued / name).stat().st_mode) for name in FILES}
     assert modes["ca-key.pem"] == modes["tls-key.pem"] == 0o600
-    assert ensure(issued, names=NAMES) == ServingPair(
-        issued / "ca.pem", issued / "tls.pem", issued / "tls-key.pem"
-    )
+    assert ensure(issued, names=NAMES) == ServingPair(issued / "ca.pem", issued / "tls.pem", issued / "tls-key.pem")
 
 
 def test_the_serving_certificate(issued: Path) -> None:
@@ -297,16 +295,12 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         assert str(error.value).startswith(f"{place}: ")
 
 
-def test_a_file_that_cannot_be_written_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(
-        ConfigurationError, match=r"ca-key\.pem: cannot be written \(No space left on device\)"
-    ):
+    with pytest.raises(ConfigurationError, match=r"ca-key\.pem: cannot be written \(No space left on device\)"):
         issue(tmp_path, names=NAMES)
     assert list(tmp_path.iterdir()) == []
 

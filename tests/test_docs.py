@@ -14,11 +14,12 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 def blocks(language: str) -> list[pytest.param]:
     """Every block of code in a language, named by its page and place there."""
-    found = []
-    for page in PAGES:
-        for number, text in enumerate(re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.M | re.S)):
-            found.append(pytest.param(text, id=f"{page.stem}-{number}"))
-    return found
+    fenced = re.compile(rf"^```{language}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+    return [
+        pytest.param(text, id=f"{page.stem}-{number}")
+        for page in PAGES
+        for number, text in enumerate(fenced.findall(page.read_text()))
+    ]
 
 
 @pytest.mark.parametrize("code", blocks("python"))
@@ -54,6 +55,6 @@ def test_every_metric_is_documented() -> None:
     from webhooks.metrics import Metrics
 
     page = (ROOT / "docs" / "serving.md").read_text()
-    names = re.findall(r"^# TYPE (\S+)", Metrics().page().decode(), re.M)
+    names = re.findall(r"^# TYPE (\S+)", Metrics().page().decode(), re.MULTILINE)
     assert names
     assert [name for name in names if f"`{name}" not in page] == []

@@ -19,13 +19,7 @@ from hypothesis import strategies as st
 from webhooks.drafts import DraftDict, DraftList, draft, settle
 from webhooks.patching import diff
 
-SCALARS = (
-    st.none()
-    | st.booleans()
-    | st.integers(-3, 3)
-    | st.sampled_from([0.0, -0.0, 1.0, 1.5])
-    | st.text(max_size=2)
-)
+SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.0, -0.0, 1.0, 1.5]) | st.text(max_size=2)
 KEYS = st.sampled_from(["a", "b", "c", "d", "/"])
 TREES = st.recursive(
     SCALARS,
@@ -273,9 +267,7 @@ def test_a_draft_behaves_as_a_deep_copy(tree, program):
         assert text(shared) == before
     result = settle(work)
     assert result == twin
-    assert orjson.dumps(result, option=orjson.OPT_SORT_KEYS) == orjson.dumps(
-        twin, option=orjson.OPT_SORT_KEYS
-    )
+    assert orjson.dumps(result, option=orjson.OPT_SORT_KEYS) == orjson.dumps(twin, option=orjson.OPT_SORT_KEYS)
     assert is_plain(result)
     assert (diff(shared, result) == []) == (
         orjson.dumps(tree, option=orjson.OPT_SORT_KEYS) == orjson.dumps(twin, option=orjson.OPT_SORT_KEYS)
@@ -314,14 +306,7 @@ def test_every_reader_of_a_list_hands_out_private_containers(name):
 
 def test_both_readers_and_writers_give_plain_types_where_a_copy_would():
     work = draft(pod())
-    assert (
-        type(work.copy())
-        is type(dict(work))
-        is type(work | {})
-        is type({} | work)
-        is type(type(work)())
-        is dict
-    )
+    assert type(work.copy()) is type(dict(work)) is type(work | {}) is type({} | work) is type(type(work)()) is dict
     row = work["spec"]["matrix"]
     made = [row.copy(), row[:], operator.add(row, []), operator.add([], row), row * 1, type(row)()]
     assert {type(one) for one in made} == {list}

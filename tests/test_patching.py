@@ -502,9 +502,7 @@ def patches(draw):
     work, operations = document, []
     for _ in range(draw(st.integers(1, 6))):
         places = [pointer(*tokens) for tokens in itertools.islice(paths(work), 40)]
-        place = st.sampled_from(places) | st.builds(
-            "{}/{}".format, st.sampled_from(places), st.sampled_from("ab01-")
-        )
+        place = st.sampled_from(places) | st.builds("{}/{}".format, st.sampled_from(places), st.sampled_from("ab01-"))
         operation = {"op": draw(st.sampled_from(sorted(patching._METHODS))), "path": draw(place)}
         operation["from"] = draw(place)
         operation["value"] = draw(TREES)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.pods import containers, pod_spec, pod_spec_pointer
+from webhooks.pods import Container, containers, pod_spec, pod_spec_pointer
 from webhooks.references import ImageReference
 
 Object = dict[str, Any]
@@ -158,9 +158,7 @@ class Copying(dict[str, Any]):
 
 
 @pytest.mark.parametrize(("group_kind", "pointer"), PLACES.items())
-def test_changing_a_container_changes_a_lazily_copied_object(
-    group_kind: tuple[Any, Any], pointer: str
-) -> None:
+def test_changing_a_container_changes_a_lazily_copied_object(group_kind: tuple[Any, Any], pointer: str) -> None:
     stored = bearing(*group_kind, pointer, {"containers": [{"image": "nginx"}]})
     obj = Copying(stored)
     [found] = containers(obj)

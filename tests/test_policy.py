@@ -421,7 +421,7 @@ def test_a_policy_is_equal_to_itself_alone() -> None:
     assert len({required, required.named("b"), required}) == 2
 
 
-# The types that authors write are those that the decorators take: mypy reads this, nobody runs it.
+# Policies as authors write them, of the names that `webhooks` itself offers.
 @authorizing("pods", verbs=["get"])
 def authorizer(access: AccessReview) -> Opinion:
     return NoOpinion()

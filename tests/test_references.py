@@ -180,15 +180,13 @@ def test_a_prefix_that_could_match_nothing(prefix: str) -> None:
 
 
 label = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,5}[a-z0-9])?", fullmatch=True)
-registries = st.sampled_from(["docker.io", "localhost", "[::1]:1", "Upper"]) | st.builds(
-    "{}.{}".format, label, label
-)
+registries = st.sampled_from(["docker.io", "localhost", "[::1]:1", "Upper"]) | st.builds("{}.{}".format, label, label)
 component = st.from_regex(r"[a-z0-9]{1,4}((\.|_|__|--?)[a-z0-9]{1,4})?", fullmatch=True)
 repositories = st.lists(component, min_size=2, max_size=4).map("/".join)
 tags = st.none() | st.from_regex(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,9}", fullmatch=True)
-references = st.builds(
-    ImageReference, registries, repositories, tags, st.sampled_from([None, SHA256, SHA512])
-).filter(lambda reference: reference.tag or reference.digest)
+references = st.builds(ImageReference, registries, repositories, tags, st.sampled_from([None, SHA256, SHA512])).filter(
+    lambda reference: reference.tag or reference.digest
+)
 
 
 @given(references)

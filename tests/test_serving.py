@@ -8,6 +8,7 @@ import ssl
 import stat
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,8 +18,10 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from webhooks import certificates
+from webhooks.serving import KEEP_ALIVE
 
 from .servers import (
+    POLICIES,
     SECONDS,
     Connection,
     Gate,
@@ -211,6 +214,33 @@ def test_the_ops_port_serves_no_reviews(method: str, path: str, server: Server) 
     with Connection(server.ops_port or 0, None) as connection:
         connection.request(method, path, GOOD if method == "POST" else b"")
         assert connection.reply().status == 404
+
+
+def test_idle_connections_are_closed_and_no_others(tmp_path: Path) -> None:
+    """A second of patience here; callers keep idle connections for 90, and they are to be the first to close."""
+    assert KEEP_ALIVE > 90
+    short = "import webhooks.serving\nwebhooks.serving.KEEP_ALIVE = 1\n"
+    with (
+        serving(tmp_path, policies=short + POLICIES) as server,
+        Gate() as gate,
+        server.connect() as idle,
+        server.connect() as used,
+        server.connect() as waiting,
+    ):
+        waiting.request("POST", VALIDATE, gate.review("waits"))
+        gate.await_policy()
+        assert_serves(idle)
+        began = time.monotonic()
+        while idle.is_silent(0.2):
+            assert_serves(used)
+        assert 0.9 < time.monotonic() - began < 3
+        assert idle.is_closed()
+        gate.open()
+        assert waiting.reply().json()["response"]["allowed"] is True
+        assert_serves(waiting)
+        assert_serves(used)
+        assert used.is_closed()
+        assert time.monotonic() - began > 0.9
 
 
 # The end.

@@ -21,7 +21,7 @@ from webhooks.errors import MalformedReview, PatchError, PolicyFailure, PolicyTi
 from webhooks.policy import Kind, Policy
 from webhooks.registry import Registry
 from webhooks.running import DEFAULT_TIMEOUT, Pace, Result, Runner
-from webhooks.wire.admission import AdmissionReview
+from webhooks.wire.admission import AdmissionReview, object_of, with_object
 
 AnyPolicy: TypeAlias = Policy[Any, Any]
 Flow: TypeAlias = Generator[list[tuple[AnyPolicy, Any]], list[Result], "Verdict"]
@@ -154,7 +154,7 @@ def _threaded(review: AdmissionReview, policies: Sequence[AnyPolicy]) -> Flow:
             return Verdict(_merge_denials([(result, denial)], notes), results)
     if review is original:
         return Verdict(notes.on(_ALLOW), results)
-    return _patched(original.tree, review.tree, changes, results, notes)
+    return _patched(object_of(original), object_of(review), changes, results, notes)
 
 
 def _change(result: Result, review: AdmissionReview) -> AdmissionReview:
@@ -162,7 +162,7 @@ def _change(result: Result, review: AdmissionReview) -> AdmissionReview:
     outcome = result.outcome
     assert isinstance(outcome, Replace | Patch)
     try:
-        tree = review.tree
+        tree = object_of(review)
         if tree is None:
             raise PolicyFailure("changed an object where there is none to change (DELETE)")
         changed = settle(outcome.object) if isinstance(outcome, Replace) else patching.apply(tree, outcome.operations)
@@ -172,7 +172,7 @@ def _change(result: Result, review: AdmissionReview) -> AdmissionReview:
         result.failure = PolicyFailure(str(error))
         result.outcome = None
         return review
-    return review if changed is tree else review.replaced(changed)
+    return review if changed is tree else with_object(review, changed)
 
 
 def _patched(original: Any, tree: Any, changes: list[Outcome], results: list[Result], notes: Notes) -> Verdict:

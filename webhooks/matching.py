@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from webhooks.errors import ConfigurationError
-from webhooks.wire.admission import AdmissionReview
+from webhooks.wire.admission import AdmissionReview, label_sets
 from webhooks.wire.authorization import AccessReview
 from webhooks.wire.images import ImageReview
 
@@ -211,7 +211,7 @@ class AdmissionMatch:
             and (self.names is EVERYTHING or self.names.match(review.name))
             and (self.users is EVERYTHING or self.users.match(review.user.username))
             and (self.groups is EVERYTHING or self.groups.match_any(review.groups))
-            and (not self.labels.requirements or any(self.labels.matches(each) for each in review.label_sets()))
+            and (not self.labels.requirements or any(self.labels.matches(each) for each in label_sets(review)))
         )
 
 
@@ -293,7 +293,7 @@ def rules(resources: Sequence[str]) -> tuple[Rule, ...]:
     Raises:
         ConfigurationError: one of them is no rule.
     """
-    return tuple(Rule.parse(resource) for resource in resources)
+    return tuple(Rule.parse(resource) for resource in _strings(resources))
 
 
 def operations(names: Sequence[str]) -> frozenset[str]:

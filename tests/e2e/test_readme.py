@@ -17,7 +17,7 @@ README = Path(__file__).parents[2] / "README.md"
 
 def test_the_registrations_are_taken(admin: Kubectl, cluster: Cluster) -> None:
     authority = base64.b64encode(cluster.authority.read_bytes()).decode()
-    blocks = re.findall(r"^```yaml\n(.*?)^```", README.read_text(), re.M | re.S)
+    blocks = re.findall(r"^```yaml\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
     documents = [document for block in blocks for document in yaml.safe_load_all(block)]
     registrations = [one for one in documents if one["apiVersion"] == "admissionregistration.k8s.io/v1"]
     assert [one["kind"] for one in registrations] == ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"]
@@ -31,7 +31,7 @@ def test_the_registrations_are_taken(admin: Kubectl, cluster: Cluster) -> None:
 
 def test_the_api_server_is_pointed_at_us_as_the_readme_says(cluster: Cluster) -> None:
     """The harness writes the same kinds of files with the same fields."""
-    blocks = re.findall(r"^```yaml\n(.*?)^```", README.read_text(), re.M | re.S)
+    blocks = re.findall(r"^```yaml\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
     configurations = [yaml.safe_load(block) for block in blocks if "AdmissionConfiguration" in block]
     ours = yaml.safe_load(cluster.admission.read_text())
     assert shape(configurations[0]) == shape(ours)

@@ -1,4 +1,4 @@
-"""Bodies that nobody would write: real ones changed, made-up reviews, and noise, all out of one source of randomness."""
+"""Bodies that nobody would write: real ones changed, made-up ones, and noise, all out of one source of randomness."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -6,7 +6,14 @@ import pytest
 from webhooks import Allow, Deny, Mutation, Patch, Policy, Replace, mutating, validating
 from webhooks.errors import MalformedReview
 from webhooks.wire import admission, documents
-from webhooks.wire.admission import AdmissionReview, GroupVersionKind, GroupVersionResource
+from webhooks.wire.admission import (
+    AdmissionReview,
+    GroupVersionKind,
+    GroupVersionResource,
+    label_sets,
+    object_of,
+    with_object,
+)
 from webhooks.wire.users import User
 
 from ..builders import (
@@ -180,7 +187,7 @@ def test_what_a_request_leaves_out_is_empty() -> None:
         assert (review.name, review.namespace, review.subresource, review.dry_run) == ("", "", "", False)
         assert (review.object, review.old_object, review.target, review.options) == (None, None, None, None)
         assert (review.user, review.groups) == (User(), ())
-        assert (review.labels, review.annotations, review.containers(), review.label_sets()) == ({}, {}, [], [])
+        assert (review.labels, review.annotations, review.containers(), label_sets(review)) == ({}, {}, [], [])
         assert review.generate_name == ""
         assert answered(sent, allow)["allowed"]
 
@@ -270,10 +277,10 @@ def test_labels_and_annotations_are_those_of_the_target() -> None:
     old = {"metadata": {"labels": {"a": "old"}, "annotations": {"b": "old"}}}
     update = admission_review("UPDATE", new, old=old)
     assert (update.labels, update.annotations) == ({"a": "new"}, {"b": "new"})
-    assert update.label_sets() == [{"a": "new"}, {"a": "old"}]
+    assert label_sets(update) == [{"a": "new"}, {"a": "old"}]
     delete = admission_review("DELETE", old=old)
     assert (delete.labels, delete.annotations) == ({"a": "old"}, {"b": "old"})
-    assert delete.label_sets() == [{"a": "old"}]
+    assert label_sets(delete) == [{"a": "old"}]
     assert admission_review(obj={"metadata": {"labels": None}}).labels == {}
 
 
@@ -304,7 +311,7 @@ def test_a_container_is_changed_in_the_policys_own_copy() -> None:
     review = admission_review(obj=pod())
     review.containers()[0].spec["image"] = "changed"
     assert review.object["spec"]["containers"][0]["image"] == "changed"
-    assert review.tree == pod()
+    assert object_of(review) == pod()
 
 
 def test_every_policy_has_its_own_copies() -> None:
@@ -315,8 +322,8 @@ def test_every_policy_has_its_own_copies() -> None:
     review.labels["a"] = "b"
     other = review.fresh()
     assert (other.object, other.old_object, other.labels) == (pod(), pod("old"), {})
-    assert review.tree == pod()
-    replaced = review.replaced(pod("replaced"))
+    assert object_of(review) == pod()
+    replaced = with_object(review, pod("replaced"))
     assert (replaced.object, replaced.old_object) == (pod("replaced"), pod("old"))
     assert (replaced.uid, replaced.user) == (review.uid, review.user)
 

@@ -214,15 +214,6 @@ class AdmissionReview:
         tree = self._target.tree
         return [] if tree is None else containers(tree, lambda: self.target)
 
-    def label_sets(self) -> list[dict[str, str]]:
-        """The labels of the object and of the old object, of those that are there."""
-        return [_map_of(tree, "labels") for tree in (self._object.tree, self._old_object.tree) if tree is not None]
-
-    @property
-    def tree(self) -> Any:
-        """The object, shared by all policies: not to be changed."""
-        return self._object.tree
-
     @property
     def sort(self) -> Hashable:
         """What it shares with many others: the resource and the operation."""
@@ -233,13 +224,25 @@ class AdmissionReview:
         """The same review for the next policy, without what this one did to its copies."""
         return AdmissionReview(self._envelope, self._object, self._old_object)
 
-    def replaced(self, tree: Any) -> "AdmissionReview":
-        """The review for the next policy, with another object in place of the one that came."""
-        return AdmissionReview(self._envelope, Document.of(tree), self._old_object)
-
     def _metadata_text(self, key: str) -> str:
         value = _metadata(self._target.tree).get(key)
         return value if isinstance(value, str) else ""
+
+
+def object_of(review: AdmissionReview) -> Any:
+    """The object of a review, as all its policies share it: not to be changed."""
+    return review._object.tree
+
+
+def with_object(review: AdmissionReview, tree: Any) -> AdmissionReview:
+    """The review for the next policy, with another object in place of the one that came."""
+    return AdmissionReview(review._envelope, Document.of(tree), review._old_object)
+
+
+def label_sets(review: AdmissionReview) -> list[dict[str, str]]:
+    """The labels of the object and of the old object, of those that are there."""
+    trees = (review._object.tree, review._old_object.tree)
+    return [_map_of(tree, "labels") for tree in trees if tree is not None]
 
 
 def _metadata(tree: Any) -> dict[str, Any]:
