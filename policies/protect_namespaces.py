@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from webhooks import AccessReview, Deny, NoOpinion, Opinion, authorizing
 
 
-@authorizing("core/namespaces", verbs=["delete", "deletecollection"])
+@authorizing("core/namespaces", verbs=["delete", "deletecollection"], on_error="deny")
 def protect_namespaces(
     access: AccessReview,
     *,

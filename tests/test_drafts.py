@@ -375,7 +375,13 @@ def test_equal_is_not_always_unchanged(old, new):
         assert repr(settle(work)) == repr(tree).replace(repr(old), repr(new))
 
 
-@pytest.mark.parametrize("scalar", [None, True, 3, 2**70, 1.5, "text"])
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1])
+def test_integers_beyond_64_bits_are_no_json_for_the_api(number):
+    with pytest.raises(TypeError, match="int64"):
+        settle({"a": number})
+
+
+@pytest.mark.parametrize("scalar", [None, True, 3, 2**63 - 1, 1.5, "text"])
 def test_scalars_are_their_own_drafts(scalar):
     assert draft(scalar) is scalar
     assert settle(scalar) == scalar

@@ -22,7 +22,9 @@ from webhooks import (
     mutating,
     validating,
 )
-from webhooks.endpoints import Answer, Endpoint, too_large
+from webhooks.answers import Answer
+from webhooks.endpoints import Endpoint
+from webhooks.heads import too_large
 
 from .builders import access_body, admission_body, image_body, pod, token_body, written
 from .caller import accept_admission, accept_authentication, accept_authorization, accept_images
@@ -335,6 +337,19 @@ def test_reviews_that_are_malformed(path: str, more: bytes, code: int, reason: s
         assert reply.code == code
         status = json.loads(reply.body)
     assert (status["code"], status["reason"]) == (code, reason)
+
+
+@pytest.mark.parametrize(
+    "value", [b"NaN", b"Infinity", b"01", b"{", b'"\xff"', b'"\xed\xa0\x80"', b'"\x01"', b"'a'", b"1,}"], ids=ascii
+)
+def test_what_nobody_reads_is_json_all_the_same(value: bytes) -> None:
+    @validating("pods")
+    def reads_nothing(review: Any) -> Allow:
+        return Allow()
+
+    body = written(BODIES["/admission/validate"]).replace(b'"registry.k8s.io/app:1"', value)
+    response = json.loads(answer("/admission/validate", reads_nothing, body=body).body)["response"]
+    assert (response["allowed"], response["status"]["code"]) == (False, 400)
 
 
 def test_bodies_that_are_too_large() -> None:

@@ -15,6 +15,7 @@ from webhooks.decisions import (
     Replace,
     Unauthenticated,
 )
+from webhooks.loading import ready
 from webhooks.patching import pointer
 from webhooks.pods import Container
 from webhooks.policy import Policy, authenticating, authorizing, image_policy, mutating, validating
@@ -56,6 +57,7 @@ __all__ = [
     "image_policy",
     "mutating",
     "pointer",
+    "ready",
     "validating",
 ]
 

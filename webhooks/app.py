@@ -14,10 +14,13 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
+from webhooks.answers import Answer, error
 from webhooks.dispatch import Dispatcher
-from webhooks.endpoints import Answer, AnyEndpoint, endpoints, error, read_head, too_large
-from webhooks.metrics import Metrics
-from webhooks.registry import AnyPolicy, Registry
+from webhooks.endpoints import AnyEndpoint, endpoints
+from webhooks.heads import read_head, too_large
+from webhooks.metrics import Metrics, Tally, page
+from webhooks.policy import AnyPolicy
+from webhooks.registry import Registry
 
 _JSON = (b"content-type", b"application/json")
 
@@ -62,7 +65,7 @@ class WebhookApp(FastAPI):
         self.runner = dispatcher.runner
         self.endpoints = endpoints(dispatcher, metrics)
         self.endpoints_by_path = {path.encode(): endpoint for path, endpoint in self.endpoints.items()}
-        self.operations = operations({"policies": lambda: len(registry) > 0}, metrics.page)
+        self.operations = operations({"policies": lambda: len(registry) > 0}, lambda: metrics.tally)
         self.router.routes.extend([*self.operations, *_documentation(self)])
         self.add_exception_handler(HTTPException, _http_error)
 
@@ -141,19 +144,19 @@ async def _send(send: Send, answer: Answer) -> None:
     await send({"type": "http.response.body", "body": answer.body})
 
 
-def operations(checks: Mapping[str, Callable[[], bool]], page: Callable[[], bytes]) -> list[BaseRoute]:
+def operations(checks: Mapping[str, Callable[[], bool]], tally: Callable[[], Tally]) -> list[BaseRoute]:
     """The routes for health and metrics.
 
     Args:
         checks: what being ready depends on.
-        page: writes the metrics.
+        tally: what has been counted.
     """
     live = Health({"ping": lambda: True})
     ready = Health({"ping": lambda: True, **checks})
 
     async def scrape(_: Request) -> Response:
         # Writing the page takes milliseconds, for which no review shall wait.
-        return Response(await asyncio.to_thread(page), media_type=CONTENT_TYPE_LATEST)
+        return Response(await asyncio.to_thread(page, tally()), media_type=CONTENT_TYPE_LATEST)
 
     return [
         Route("/livez", live.respond),

@@ -21,7 +21,7 @@ _PORT = click.IntRange(0, 65535)
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@main.command()
+@main.command(epilog="Try it: webhooks serve --policies library:required_labels")
 @click.option(
     "--policies",
     multiple=True,
@@ -50,13 +50,9 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--client-ca", type=_FILE, help="Only take callers with a certificate that one of these signed (PEM).")
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes that answer.")
 def serve(**options: Any) -> None:
-    r"""Answer reviews until a signal ends it.
+    """Answer reviews until a signal ends it.
 
     Prints one line, "ready https://HOST:PORT", when it answers.
-
-    \b
-    Try it:
-      webhooks serve --policies library:required_labels
     """
     from webhooks import serving, workers  # here, since they take longer to import than the help takes to show
 

@@ -108,6 +108,8 @@ class Unauthenticated(Outcome, frozen=True):
     error: str = ""
 
 
+CHANGES = (Replace, Patch)
+
 Decision: TypeAlias = Allow | Deny
 Mutation: TypeAlias = Allow | Deny | Replace | Patch
 Opinion: TypeAlias = Allow | Deny | NoOpinion

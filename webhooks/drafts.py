@@ -157,8 +157,8 @@ def settle(value: Any) -> Any:
 
     Raises:
         TypeError: something in there is not JSON (RFC 8259): another type, a key that is no string, a number
-            that is not finite, text that is no Unicode, a cycle, or more than `MAX_DEPTH` levels. The message
-            has its JSON pointer.
+            that is not finite or no int64, text that is no Unicode, a cycle, or more than `MAX_DEPTH` levels. The
+            message has its JSON pointer.
     """
     return _settled(value, [])
 
@@ -225,6 +225,8 @@ def _settled_scalar(value: Any, trail: list[str | int]) -> Any:
     if isinstance(value, str):
         return _settled_text(value, trail)
     if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            _refuse("an integer outside the range of int64", trail)
         return int.__int__(value)
     if not isinstance(value, float):
         _refuse(f"{type(value).__name__} is not JSON", trail)

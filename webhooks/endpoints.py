@@ -20,62 +20,20 @@ the last two kinds are kept by the caller, errors are not; hence the errors ther
 """
 
 import logging
-from collections.abc import Awaitable, Iterable, Mapping
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Awaitable, Mapping
+from typing import Any, TypeAlias
 
-import msgspec
-
+from webhooks.answers import Answer, error
 from webhooks.dispatch import Dispatcher, Verdict
-from webhooks.durations import parse_duration
-from webhooks.errors import REASONS, MalformedReview
+from webhooks.errors import MalformedReview
+from webhooks.heads import timeout
 from webhooks.metrics import Metrics
-from webhooks.policy import Kind, Policy
-from webhooks.wire import admission, audit, authentication, authorization, envelopes, images
-from webhooks.wire.envelopes import MAX_BODY
+from webhooks.policy import AnyPolicy, Kind
+from webhooks.running import Result
+from webhooks.wire import admission, audit, authentication, authorization, images
 
 logger = logging.getLogger("webhooks.reviews")
-
-
-class Answer(msgspec.Struct):
-    """An HTTP answer: always JSON.
-
-    Attributes:
-        code: the HTTP code.
-        body: the JSON document.
-        close: whether the connection cannot be used again.
-    """
-
-    code: int
-    body: bytes
-    close: bool = False
-
-
-class Wire(Protocol):
-    """A protocol, as the modules of `webhooks.wire` are."""
-
-    KIND: str
-
-    @staticmethod
-    def decode(body: bytes) -> Any:
-        """From bytes to a review."""
-
-
-class _Status(msgspec.Struct):
-    message: str
-    reason: str
-    code: int
-    kind: str = "Status"
-    apiVersion: str = "v1"  # noqa: N815
-    metadata: dict[str, str] = {}
-    status: str = "Failure"
-
-
-_encode = msgspec.json.Encoder().encode
-
-
-def error(code: int, message: str, *, close: bool = False) -> Answer:
-    """An HTTP error, as a Status that the caller's client understands."""
-    return Answer(code, _encode(_Status(message, REASONS.get(code, "Unknown"), code)), close)
+policy_logger = logging.getLogger("webhooks.policies")
 
 
 class Endpoint:
@@ -90,7 +48,7 @@ class Endpoint:
     """
 
     def __init__(
-        self, wire: Any, kind: Kind, dispatcher: Dispatcher, metrics: Metrics, only: Policy[Any, Any] | None = None
+        self, wire: Any, kind: Kind, dispatcher: Dispatcher, metrics: Metrics, only: AnyPolicy | None = None
     ) -> None:
         self._wire = wire
         self._kind: Kind = kind
@@ -107,15 +65,10 @@ class Endpoint:
         """
         try:
             review = self._wire.decode(body)
-        except MalformedReview as malformed:
-            return self.refuse(malformed, body)
-        except Exception as unexpected:
-            return self._fail(unexpected, body)
-        try:
-            verdict = self._decide(self._kind, review, _timeout(query), self._only)
-            if type(verdict) is Verdict:
+            verdict = self._decide(self._kind, review, timeout(query), self._only)
+            if isinstance(verdict, Verdict):
                 return self._finish(review, verdict)
-            return self._wait(review, verdict, body)  # type: ignore[arg-type]
+            return self._wait(review, verdict, body)
         except MalformedReview as malformed:
             return self.refuse(malformed, body)
         except Exception as unexpected:
@@ -136,7 +89,10 @@ class Endpoint:
             answer = Answer(200, self._wire.encode(review, verdict.outcome, verdict.patch))
         else:
             answer = Answer(200, self._wire.encode(review, verdict.outcome))
-        self._metrics.record(self._wire.KIND, review, verdict)
+        self._metrics.record(self._wire.KIND, verdict)
+        for result in verdict.results:
+            if result.failure is not None:
+                _log_failure(review, result)
         return answer
 
     def refuse(self, malformed: MalformedReview, body: bytes) -> Answer:
@@ -147,16 +103,31 @@ class Endpoint:
             body: the body, or as much of it as came.
         """
         logger.warning("refused a malformed %s: %s", self._wire.KIND, malformed)
-        denial = admission.encode_malformed(body, malformed) if self._wire is admission else None
         self._metrics.count(self._wire.KIND, "malformed", malformed.code)
-        close = malformed.code == 413
-        if denial is None:
-            return error(malformed.code, f"the review was not understood: {malformed}", close=close)
-        return Answer(200, denial, close)
+        return self._deny(body, f"the review was not understood: {malformed}", malformed.code)
 
     def _fail(self, unexpected: Exception, body: bytes) -> Answer:
-        logger.error("a review could not be answered", exc_info=unexpected)
-        return self.refuse(MalformedReview("an internal error, which the server's log tells", code=500), body)
+        logger.error("a %s could not be answered", self._wire.KIND, exc_info=unexpected)
+        self._metrics.count(self._wire.KIND, "error", 500)
+        return self._deny(body, "an internal error; the server's log says which", 500)
+
+    def _deny(self, body: bytes, message: str, code: int) -> Answer:
+        """A denial where the protocol has one for a body that cannot be taken for a review; else an HTTP error."""
+        denial = admission.encode_denial(body, message, code) if self._wire is admission else None
+        close = code == 413
+        return error(code, message, close=close) if denial is None else Answer(200, denial, close)
+
+
+def _log_failure(review: Any, result: Result) -> None:
+    assert result.failure is not None
+    policy_logger.error(
+        "policy %s failed on %r: %s",
+        result.policy.name,
+        review,
+        result.failure,
+        exc_info=result.failure.__cause__,
+        extra={"policy": result.policy.name, "uid": getattr(review, "uid", "")},
+    )
 
 
 class AuditEndpoint:
@@ -176,6 +147,8 @@ class AuditEndpoint:
 
     def refuse(self, malformed: MalformedReview, body: bytes) -> Answer:  # noqa: ARG002
         """Answer a body that is no batch of events."""
+        logger.warning("refused a malformed %s: %s", audit.KIND, malformed)
+        self._metrics.count(audit.KIND, "malformed", malformed.code)
         return error(malformed.code, str(malformed), close=malformed.code == 413)
 
 
@@ -203,67 +176,3 @@ _PATHS: tuple[tuple[str, Any, Kind], ...] = (
     ("/images", images, "image_policy"),
 )
 _ONE_POLICY: Mapping[str, str] = {"mutating": "/admission/mutate", "validating": "/admission/validate"}
-
-
-class Head(msgspec.Struct):
-    """What the headers of a request say of its body.
-
-    Attributes:
-        refusal: the answer to a body in a form that is not taken; None where it is JSON as it stands.
-        limit: how many bytes to read before it is refused: few of a body that is announced as too large, just enough to
-            tell whom to answer; none where the caller waits to be asked for it.
-    """
-
-    refusal: Answer | None
-    limit: int
-
-
-def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
-    """Read what a request's headers, with lower-case names, say of its body."""
-    media_type, encoding, limit, waits = b"", b"identity", MAX_BODY, False
-    for name, value in headers:
-        if name == b"content-type":
-            media_type = value
-        elif name == b"content-encoding":
-            encoding = value
-        elif name == b"content-length" and int(value) > MAX_BODY:
-            limit = envelopes.HEAD
-        elif name == b"expect":
-            waits = True
-    if waits and limit < MAX_BODY:
-        limit = 0
-    if encoding != b"identity" and encoding.lower() not in (b"", b"identity"):
-        return Head(error(415, "the body must come without content encoding", close=True), limit)
-    if media_type != b"application/json" and media_type.split(b";")[0].strip().lower() != b"application/json":
-        return Head(error(415, "the body must be application/json", close=True), limit)
-    return Head(None, limit)
-
-
-def too_large() -> MalformedReview:
-    """The error of a body over the limit."""
-    return MalformedReview(f"the body is larger than {MAX_BODY} bytes", code=413)
-
-
-def _timeout(query: bytes) -> float | None:
-    """The seconds of ``timeout=`` in a query; a value that is no duration says nothing."""
-    found = _timeouts.get(query)
-    if found is None:
-        found = _parse_timeout(query)
-        if len(_timeouts) < _MAX_TIMEOUTS:
-            _timeouts[query] = found
-    return found or None
-
-
-_MAX_TIMEOUTS = 256
-_timeouts: dict[bytes, float] = {}
-
-
-def _parse_timeout(query: bytes) -> float:
-    for part in query.split(b"&"):
-        name, _, value = part.partition(b"=")
-        if name == b"timeout":
-            try:
-                return max(0, parse_duration(value.decode())) / 1e9
-            except (ValueError, UnicodeDecodeError):
-                return 0
-    return 0

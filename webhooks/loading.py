@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 from webhooks.errors import ConfigurationError, LoadError
-from webhooks.policy import Policy
-from webhooks.registry import AnyPolicy, Registry
+from webhooks.policy import AnyPolicy, Policy
+from webhooks.registry import Registry
 
 _LIBRARY = "library:"
 
@@ -33,23 +33,37 @@ def library() -> dict[str, Path]:
     return {file.stem: file for file in _folder(folder)}
 
 
+def ready(name: str) -> AnyPolicy:
+    """One of the ready policies, for a policy file that sets its parameters with `bind`.
+
+    Raises:
+        LoadError: there is no ready policy of that name.
+    """
+    [policy] = load_file(_ready(name))
+    return policy
+
+
 def load_file(path: Path) -> list[AnyPolicy]:
-    """The policies that a file defines at its top level, in the order in which they stand there.
+    """The policies that a file makes at its top level, under names without a leading underscore, in their order there.
 
     Raises:
         LoadError: the file cannot be read, raises, or holds no policy.
     """
     module = _execute(path)
-    found = [each for each in vars(module).values() if isinstance(each, Policy)]
+    named = vars(module).items()
+    found = [each for name, each in named if isinstance(each, Policy) and not name.startswith("_")]
     own = {id(policy): policy for policy in found if Path(policy.origin.path) == path}
     if not own:
-        raise LoadError("no policies in this file: decorate a function, as with @validating(...)", path=str(path))
+        raise LoadError(
+            "no policies in this file: decorate a function, as with @validating(...); imported ones are not served",
+            path=str(path),
+        )
     return list(own.values())
 
 
 def _files(source: str) -> Iterator[Path]:
     if source.startswith(_LIBRARY):
-        yield _ready(source)
+        yield _ready(source.removeprefix(_LIBRARY))
         return
     path = Path(source).absolute()
     if path.is_dir():
@@ -63,12 +77,12 @@ def _files(source: str) -> Iterator[Path]:
         raise LoadError("no such file or folder", path=source)
 
 
-def _ready(source: str) -> Path:
-    ready = library()
-    try:
-        return ready[source.removeprefix(_LIBRARY)]
-    except KeyError:
-        raise LoadError(f"no ready policy of that name; there are: {', '.join(sorted(ready))}", path=source) from None
+def _ready(name: str) -> Path:
+    files = library()
+    if name not in files:
+        names = ", ".join(sorted(files))
+        raise LoadError(f"no ready policy of that name; there are: {names}", path=f"{_LIBRARY}{name}")
+    return files[name]
 
 
 def _folder(folder: Path) -> list[Path]:

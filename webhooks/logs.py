@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 _CAPACITY = 10_000  # records on their way; beyond it they are dropped, and counted
+_FIELDS = ("uid", "policy")  # what records carry beside their message, to be searched for
 _PATIENCE = 1.0  # seconds for the last records to be read
 
 
@@ -24,6 +25,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        line |= {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line)

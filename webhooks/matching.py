@@ -17,6 +17,48 @@ OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 _VERSION = re.compile(r"v\d+((alpha|beta)\d+)?")
 # Groups without a dot; every other group but the core one has a dot in its name.
 _PLAIN_GROUPS = frozenset(("apps", "autoscaling", "batch", "core", "extensions", "policy"))
+# What is easily written for a group or a resource and would never match.
+_SHORT_GROUPS = frozenset(
+    [
+        "admissionregistration",
+        "apiextensions",
+        "apiregistration",
+        "authentication",
+        "authorization",
+        "certificates",
+        "coordination",
+        "discovery",
+        "flowcontrol",
+        "networking",
+        "node",
+        "rbac",
+        "scheduling",
+        "storage",
+    ]
+)
+_SINGULARS = {
+    plural.removesuffix("es") if plural == "ingresses" else plural.removesuffix("s"): plural
+    for plural in [
+        "configmaps",
+        "cronjobs",
+        "daemonsets",
+        "deployments",
+        "events",
+        "ingresses",
+        "jobs",
+        "namespaces",
+        "nodes",
+        "persistentvolumeclaims",
+        "pods",
+        "replicasets",
+        "roles",
+        "rolebindings",
+        "secrets",
+        "serviceaccounts",
+        "services",
+        "statefulsets",
+    ]
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +97,10 @@ class Rule:
                 f"{text!r} names no resource: write [group/][version/]resource[/subresource], all in lower case"
             )
         resource, subresource = parts if len(parts) == 2 else (parts[0], "")
+        if resource in _SHORT_GROUPS:
+            raise ConfigurationError(f"{text!r} names no resource: write the group in full, {resource}.k8s.io/...")
+        if resource in _SINGULARS:
+            raise ConfigurationError(f"{text!r} names no resource: they are plural, {_SINGULARS[resource]}")
         return cls("" if group == "core" else group, version, resource, subresource)
 
     def matches(self, group: str, version: str, resource: str, subresource: str) -> bool:

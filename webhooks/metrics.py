@@ -4,7 +4,6 @@ Counting is on the way of every review, so it adds plain numbers up and nothing 
 asks. Several processes send theirs to the one that is asked, which adds them up.
 """
 
-import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,12 +14,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from webhooks.decisions import Deny
-from webhooks.dispatch import Verdict
-from webhooks.policy import Policy
-from webhooks.running import Pace, Result
+from webhooks.flows import Verdict
+from webhooks.policy import AnyPolicy
+from webhooks.running import Pace
 from webhooks.wire.audit import AuditEvent
-
-logger = logging.getLogger("webhooks.policies")
 
 _BOUNDS = (0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0)
 
@@ -89,24 +86,16 @@ class Metrics:
 
     def __init__(self) -> None:
         self.tally = Tally()
-        self._observers: dict[tuple[Policy[Any, Any], type], Durations] = {}
+        self._observers: dict[tuple[AnyPolicy, type], Durations] = {}
 
-    def record(self, kind: str, review: Any, verdict: Verdict) -> None:
-        """Count what a review came to, and log the failures of policies with what finds the review again.
-
-        Args:
-            kind: of the review.
-            review: the review.
-            verdict: what it came to.
-        """
+    def record(self, kind: str, verdict: Verdict) -> None:
+        """Count what a review of a kind came to."""
         observers = self._observers
         for result in verdict.results:
             outcome = type(result.outcome or result.failure)
             durations = observers.get((result.policy, outcome)) or self._observer(result.policy, outcome)
             durations.buckets[bisect_left(_BOUNDS, result.seconds)] += 1
             durations.sum += result.seconds
-            if result.failure is not None:
-                _log_failure(review, result)
         self.count(kind, *_summary(verdict))
 
     def count(self, kind: str, verdict: str, code: int) -> None:
@@ -127,11 +116,7 @@ class Metrics:
         self.tally.in_place[policy] = int(pace.in_place)
         self.tally.overrun[policy] = pace.overrun
 
-    def page(self) -> bytes:
-        """All of it, as Prometheus reads it."""
-        return page(self.tally)
-
-    def _observer(self, policy: Policy[Any, Any], outcome: type) -> Durations:
+    def _observer(self, policy: AnyPolicy, outcome: type) -> Durations:
         durations = self.tally.policies.setdefault((policy.name, outcome.__name__.lower()), Durations())
         self._observers[policy, outcome] = durations
         return durations
@@ -184,13 +169,3 @@ def _summary(verdict: Verdict) -> tuple[str, int]:
     if isinstance(outcome, Deny):
         return "deny", outcome.code
     return "patch" if verdict.patch is not None else type(outcome).__name__.lower(), 200
-
-
-def _log_failure(review: Any, result: Result) -> None:
-    logger.error(
-        "policy %s failed on review %s: %s",
-        result.policy.name,
-        getattr(review, "uid", ""),
-        result.failure,
-        exc_info=result.failure.__cause__ if result.failure is not None else None,
-    )

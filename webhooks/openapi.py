@@ -1,6 +1,7 @@
 """What the review paths take and give, for people and their tools: the models are documentation and decode nothing."""
 
 from collections.abc import Iterable, Mapping
+from importlib.metadata import version
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -44,6 +45,9 @@ class AdmissionRequest(_Model):
     kind: GroupVersionKind
     resource: GroupVersionResource
     sub_resource: str | None = None
+    request_kind: GroupVersionKind | None = None
+    request_resource: GroupVersionResource | None = None
+    request_sub_resource: str | None = None
     name: str | None = None
     namespace: str | None = None
     operation: Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
@@ -93,6 +97,21 @@ class AdmissionReviewAnswer(_Model):
     response: AdmissionResponse
 
 
+class Requirement(_Model):
+    """One term of a selector."""
+
+    key: str
+    operator: str
+    values: list[str] = []
+
+
+class Selector(_Model):
+    """The selector of a request to a collection."""
+
+    requirements: list[Requirement] = []
+    raw_selector: str = ""
+
+
 class ResourceAttributes(_Model):
     """A request to a resource."""
 
@@ -103,6 +122,8 @@ class ResourceAttributes(_Model):
     resource: str = ""
     subresource: str = ""
     name: str = ""
+    field_selector: Selector | None = None
+    label_selector: Selector | None = None
 
 
 class NonResourceAttributes(_Model):
@@ -119,6 +140,7 @@ class SubjectAccessReviewSpec(_Model):
     non_resource_attributes: NonResourceAttributes | None = None
     user: str = ""
     groups: list[str] = []
+    group: list[str] = []
     uid: str = ""
     extra: dict[str, list[str]] = {}
 
@@ -256,8 +278,6 @@ _PLAIN = {
 
 def describe(title: str, paths: Iterable[str]) -> dict[str, Any]:
     """The OpenAPI document of a server with these review paths."""
-    from webhooks import __version__
-
     models = [model for _, *pair in _BODIES.values() for model in pair]
     schemas, definitions = models_json_schema(
         [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
@@ -267,7 +287,7 @@ def describe(title: str, paths: Iterable[str]) -> dict[str, Any]:
     described |= {path: {"get": _plain_operation(summary)} for path, summary in _PLAIN.items()}
     return {
         "openapi": "3.1.0",
-        "info": {"title": title, "version": __version__},
+        "info": {"title": title, "version": version("cluster-webhooks")},
         "paths": described,
         "components": {"schemas": definitions.get("$defs", {})},
     }

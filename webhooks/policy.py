@@ -7,6 +7,7 @@ import sys
 import typing
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import FrameType
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -105,11 +106,11 @@ class Policy(Generic[R, O]):
             ConfigurationError: there is no such parameter, or the value has the wrong type.
         """
         checked = {name: self._check(name, value) for name, value in parameters.items()}
-        return replace(self, parameters={**self.parameters, **checked}, origin=_caller_origin())
+        return replace(self, parameters={**self.parameters, **checked}, origin=_author())
 
     def named(self, name: str) -> "Policy[R, O]":
         """The same policy under another name, so that one server can run it twice."""
-        return replace(self, name=_checked_name(name), origin=_caller_origin())
+        return replace(self, name=_checked_name(name), origin=_author())
 
     def check_parameters(self) -> None:
         """Check that every parameter is set or has a default of the right type.
@@ -120,7 +121,10 @@ class Policy(Generic[R, O]):
         for name, parameter in _keywords(self.function).items():
             if name not in self.parameters:
                 if parameter.default is parameter.empty:
-                    raise ConfigurationError(f"policy {self.name!r} needs its parameter {name!r} to be set")
+                    raise ConfigurationError(
+                        f"policy {self.name!r} needs its parameter {name!r} to be set: "
+                        f"{self.function.__name__}.bind({name}=...); a name that begins with _ is not served"
+                    )
                 self._check(name, parameter.default)
 
     def _check(self, name: str, value: Any) -> Any:
@@ -136,6 +140,9 @@ class Policy(Generic[R, O]):
             raise ConfigurationError(f"policy {self.name!r}, parameter {name!r}: {error}") from None
 
 
+AnyPolicy: TypeAlias = Policy[Any, Any]
+
+
 def _keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     parameters = inspect.signature(function).parameters
     return {name: each for name, each in parameters.items() if each.kind is each.KEYWORD_ONLY}
@@ -147,14 +154,13 @@ def _checked_name(name: object) -> str:
     return name
 
 
-def _caller_origin() -> Origin:
-    frame = sys._getframe(2)
+def _author() -> Origin:
+    """Where the author stands who called us: the nearest place that is not in this file."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    assert frame is not None
     return Origin(frame.f_code.co_filename, frame.f_lineno)
-
-
-def _origin(function: Callable[..., Any]) -> Origin:
-    code = inspect.unwrap(function).__code__
-    return Origin(code.co_filename, code.co_firstlineno)
 
 
 def _check_signature(function: Callable[..., Any]) -> None:
@@ -179,14 +185,15 @@ def _policy(
     on_error: OnError | None,
 ) -> Policy[Any, Any]:
     if not inspect.isfunction(function):
-        raise ConfigurationError(f"a policy is made of a function, under one decorator; not of {function!r}")
+        what = f"the policy {function.name!r}" if isinstance(function, Policy) else f"a {type(function).__name__}"
+        raise ConfigurationError(f"a policy is made of a function, under one decorator; not of {what}")
     _check_signature(function)
     name = _checked_name(function.__name__ if name is None else name)
     if timeout is not None and not (type(timeout) in (int, float) and 0 < timeout <= 30):
         raise ConfigurationError(f"policy {name!r}: a timeout is more than 0 and at most 30 seconds, not {timeout!r}")
     if on_error not in (None, "deny", "allow"):
         raise ConfigurationError(f"policy {name!r}: on_error is 'deny' or 'allow', not {on_error!r}")
-    return Policy(name, kind, function, match, timeout, on_error, _origin(function))
+    return Policy(name, kind, function, match, timeout, on_error, _author())
 
 
 def _some(resources: Sequence[str]) -> Sequence[str]:
@@ -198,7 +205,7 @@ def _some(resources: Sequence[str]) -> Sequence[str]:
 
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
-_CHANGES = ("CREATE", "UPDATE", "CONNECT")
+_DEFAULT_OPERATIONS = ("CREATE", "UPDATE", "CONNECT")
 
 
 def _admission_match(
@@ -222,12 +229,17 @@ def _admission_match(
 
 
 def _globs(texts: Iterable[str] | None) -> Globs:
-    return EVERYTHING if texts is None else Globs(texts)
+    if texts is None:
+        return EVERYTHING
+    globs = Globs(texts)
+    if not globs.texts:
+        raise ConfigurationError("an empty list matches nothing: leave the argument out to match everything")
+    return globs
 
 
 def validating(
     *resources: str,
-    operations: Sequence[str] = _CHANGES,
+    operations: Sequence[str] = _DEFAULT_OPERATIONS,
     namespaces: Iterable[str] | None = None,
     names: Iterable[str] | None = None,
     labels: Mapping[str, Any] | None = None,
@@ -265,7 +277,7 @@ def validating(
 
 def mutating(
     *resources: str,
-    operations: Sequence[str] = _CHANGES,
+    operations: Sequence[str] = _DEFAULT_OPERATIONS,
     namespaces: Iterable[str] | None = None,
     names: Iterable[str] | None = None,
     labels: Mapping[str, Any] | None = None,

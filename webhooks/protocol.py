@@ -10,7 +10,9 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from webhooks.endpoints import Answer, AnyEndpoint, read_head, too_large
+from webhooks.answers import Answer
+from webhooks.endpoints import AnyEndpoint
+from webhooks.heads import read_head, too_large
 
 _KEEP = b"%s%scontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s"
 _CLOSE = b"%s%scontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s"

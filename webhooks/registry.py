@@ -1,12 +1,10 @@
 """The policies of a server: unique names, and for each review the policies that want it."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from webhooks.errors import ConfigurationError
-from webhooks.policy import Kind, Policy
-
-AnyPolicy: TypeAlias = Policy[Any, Any]
+from webhooks.policy import AnyPolicy, Kind, Policy
 
 _MAX_KNOWN = 4096  # more kinds of request than a cluster serves; beyond it somebody makes them up
 
@@ -25,6 +23,8 @@ class Registry:
         self._known: dict[tuple[Kind, Hashable], tuple[tuple[AnyPolicy, ...], bool]] = {}
 
     def _add(self, policy: AnyPolicy) -> None:
+        if not isinstance(policy, Policy):
+            raise ConfigurationError(f"not a policy but a {type(policy).__name__}: decorate a function to make one")
         other = self._by_name.setdefault(policy.name, policy)
         if other is not policy:
             raise ConfigurationError(

@@ -6,15 +6,13 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
-from webhooks.decisions import Allow, Authenticated, Deny, Outcome, Patch, Replace
+from webhooks.decisions import CHANGES, Allow, Authenticated, Deny, Outcome
 from webhooks.errors import MalformedReview, PolicyFailure, PolicyTimeout
-from webhooks.policy import OUTCOMES, Policy
-
-AnyPolicy: TypeAlias = Policy[Any, Any]
+from webhooks.policy import OUTCOMES, AnyPolicy
 
 QUICK = 0.001  # seconds; a thread hop costs a fiftieth of it
 SLOW = 0.005  # seconds that one policy may keep everybody else waiting, once
@@ -208,11 +206,7 @@ def _checked(policy: AnyPolicy, outcome: Any) -> Outcome:
             outcome.close()
         names = ", ".join(each.__name__ for each in OUTCOMES[policy.kind])
         raise PolicyFailure(f"returned {_described(outcome)}, which is none of {names}")
-    if (
-        outcome.warnings == ()
-        and outcome.audit == {}
-        and (kind in _CHANGES or (kind is Allow and outcome.reason == ""))
-    ):
+    if outcome.warnings == () and outcome.audit == {} and (kind in CHANGES or (kind is Allow and outcome.reason == "")):
         return outcome  # type: ignore[no-any-return]
     fields = msgspec.structs.asdict(outcome)
     try:
@@ -227,8 +221,7 @@ def _checked(policy: AnyPolicy, outcome: Any) -> Outcome:
     return checked
 
 
-# What these hold is looked at when they are followed.
-_CHANGES = frozenset((Replace, Patch))
+# What a change holds is looked at when it is followed.
 _CHANGED = frozenset(("object", "operations"))
 
 

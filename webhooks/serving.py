@@ -43,6 +43,10 @@ class Sockets:
         host, shared = settings.host, settings.workers > 1
         if shared:
             bind(host, settings.port, shared=False).close()  # to share it with strangers would not be refused
+        if settings.ops_port is not None and settings.ops_port == settings.port != 0:
+            raise ConfigurationError(
+                f"--port and --ops-port are both {settings.port}: choose two, or 0 for no ops port"
+            )
         self.reviews = [bind(host, settings.port, shared=shared)]
         port: int = self.reviews[0].getsockname()[1]
         self.reviews += [bind(host, port, shared=True) for _ in range(settings.workers - 1)]

@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from webhooks import loading, logs, serving
 from webhooks.app import WebhookApp, operations
 from webhooks.errors import ConfigurationError
-from webhooks.metrics import Metrics, Tally, page
+from webhooks.metrics import Metrics, Tally
 from webhooks.settings import Settings
 
 logger = logging.getLogger("webhooks.workers")
@@ -165,7 +165,8 @@ async def _supervise(workers: Sequence[Worker], sockets: serving.Sockets) -> Non
         raise ConfigurationError("a worker did not start; its log says why")
     ops = _ops_server(workers)
     serving_ops = asyncio.create_task(ops.serve([sockets.ops])) if sockets.ops is not None else None
-    sockets.tell_ready()
+    if not stopping.is_set():
+        sockets.tell_ready()
     await asyncio.gather(*(_keep(worker, stopping) for worker in workers))
     if serving_ops is not None:
         ops.stop()
@@ -174,23 +175,24 @@ async def _supervise(workers: Sequence[Worker], sockets: serving.Sockets) -> Non
 
 async def _keep(worker: Worker, stopping: asyncio.Event) -> None:
     while True:
+        answered = worker.ready
         code = await worker.ended()
+        if not (answered or stopping.is_set()):
+            await asyncio.sleep(_PAUSE)
         if stopping.is_set():
             return
         logger.error("a worker died with exit code %d and is replaced", code)
-        if not worker.ready:
-            await asyncio.sleep(_PAUSE)
         await worker.start()
         if stopping.is_set():
             worker.stop()
 
 
 def _ops_server(workers: Sequence[Worker]) -> serving.Server:
-    def metrics() -> bytes:
+    def tally() -> Tally:
         total = Tally()
         for worker in workers:
             total.add(worker.tally)
-        return page(total)
+        return total
 
     checks = {"workers": lambda: all(worker.ready for worker in workers)}
-    return serving.Server(Starlette(routes=operations(checks, metrics)))
+    return serving.Server(Starlette(routes=operations(checks, tally)))

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from webhooks.answers import Answer
 from webhooks.app import WebhookApp
-from webhooks.endpoints import Answer
 from webhooks.loading import load
 
 from .laws import POLICIES

@@ -233,7 +233,7 @@ def test_what_is_no_admission_review_is_refused(body: Any) -> None:
     with pytest.raises(MalformedReview) as caught:
         admission.decode(raw)
     assert caught.value.code == 400
-    answer = admission.encode_malformed(raw, caught.value)
+    answer = admission.encode_denial(raw, str(caught.value), caught.value.code)
     request = body.get("request")
     if not isinstance(request, dict) or request.get("uid") in (None, "", 5):
         assert answer is None
@@ -406,7 +406,7 @@ def test_escapes_for_html_are_read_the_quick_way(monkeypatch: pytest.MonkeyPatch
 def test_a_body_that_was_not_understood_is_denied(code: int) -> None:
     body = admission_body()
     for raw in (written(body), written(body)[:-3], written(body)[:-3] + b"\xff"):
-        answer = admission.encode_malformed(raw, MalformedReview("no <good>", code=code))
+        answer = admission.encode_denial(raw, "no <good>", code)
         assert answer is not None
         response = accept_admission(body, answer, mutating=True)
         assert not response["allowed"]
@@ -415,10 +415,10 @@ def test_a_body_that_was_not_understood_is_denied(code: int) -> None:
 
 
 def test_nobody_is_told_what_nobody_could_take() -> None:
-    assert admission.encode_malformed(b'{"kind":"AdmissionReview"}', MalformedReview("bad")) is None
+    assert admission.encode_denial(b'{"kind":"AdmissionReview"}', "bad", 400) is None
 
 
 def test_a_body_without_kind_is_answered_as_a_review() -> None:
-    answer = admission.encode_malformed(b'{"request":{"uid":"42",', MalformedReview("bad"))
+    answer = admission.encode_denial(b'{"request":{"uid":"42",', "bad", 400)
     assert answer is not None
     assert accept_admission(admission_body(uid="42"), answer, mutating=False)["status"]["code"] == 400

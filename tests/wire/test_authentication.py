@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks import Authenticated, Identity, NoOpinion, Unauthenticated
+from webhooks import Authenticated, Identity, NoOpinion, Unauthenticated, authenticating
 from webhooks.errors import MalformedReview
 from webhooks.wire import authentication
 
-from ..builders import GROUPS, Json, recorded, spelled, token_body, token_review, written
+from ..builders import GROUPS, Json, decide, recorded, reply, spelled, token_body, token_review, written
 from ..caller import accept_authentication
 
 RECORDED = recorded("/authenticate")
@@ -31,7 +31,9 @@ OUTCOMES: list[tuple[Identity, Json]] = [
 
 
 def answered(body: Json, outcome: Identity) -> Json:
-    return accept_authentication(body, authentication.encode(authentication.decode(written(body)), outcome))
+    review = authentication.decode(written(body))
+    verdict = decide(review, authenticating(name="holder")(lambda _: outcome))
+    return accept_authentication(body, reply("authenticating", review, verdict))
 
 
 @pytest.mark.parametrize("group", GROUPS)

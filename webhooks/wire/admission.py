@@ -66,7 +66,6 @@ class _Status(msgspec.Struct, omit_defaults=True):
     message: str
     reason: str
     code: int
-    status: str | None = None
     details: Mapping[str, Any] | None = None
 
 
@@ -312,12 +311,12 @@ def encode(review: AdmissionReview, outcome: Allow | Deny, patch: bytes | None =
     return _encode(_Reply(envelope.kind, envelope.apiVersion, response))
 
 
-def encode_malformed(body: bytes, error: MalformedReview) -> bytes | None:
-    """Encode a denial of a body that is no acceptable review; None where nobody could be told to take it."""
+def encode_denial(body: bytes, message: str, code: int) -> bytes | None:
+    """Encode a denial of a body that could not be reviewed; None where it does not tell whom to answer."""
     address = envelopes.find_address(body)
     if address is None:
         return None
-    denial = Deny(f"the review was not understood: {error}", reason=REASONS[error.code], code=error.code)
+    denial = Deny(message, reason=REASONS[code], code=code)
     response = _Response(uid=address.uid, allowed=False, status=_status(denial))
     return _encode(_Reply(address.kind or KIND, address.apiVersion or "admission.k8s.io/v1", response))
 

@@ -88,15 +88,10 @@ def decode(body: bytes) -> TokenReview:
 def encode(review: TokenReview, outcome: Identity) -> bytes:
     """Encode the answer to a request; a token that nobody knows is not authenticated."""
     envelope = review._envelope
-    return _encode(_Reply(envelope.kind, envelope.apiVersion, _status(review, outcome)))
+    return _encode(_Reply(envelope.kind, envelope.apiVersion, _status(outcome)))
 
 
-def _status(review: TokenReview, outcome: Identity) -> _Status:
+def _status(outcome: Identity) -> _Status:
     if not isinstance(outcome, Authenticated):
         return _Status(False, error=outcome.error if isinstance(outcome, Unauthenticated) else "")
-    audiences = outcome.audiences
-    if audiences is not None and review.audiences:
-        audiences = [audience for audience in review.audiences if audience in audiences]
-        if not audiences:
-            return _Status(False, error="the token is for other audiences")
-    return _Status(True, _User(outcome.username, outcome.uid, outcome.groups, outcome.extra), audiences)
+    return _Status(True, _User(outcome.username, outcome.uid, outcome.groups or (), outcome.extra), outcome.audiences)

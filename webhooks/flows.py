@@ -1,0 +1,229 @@
+"""What a protocol makes of its policies' outcomes.
+
+A *flow* is a generator that yields the policies to run next, together, and is sent their results; what it returns is
+the verdict. So the same rules drive policies that all run in place, with no task and no waiting, and those that wait.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+import orjson
+
+from webhooks import patching
+from webhooks.annotations import Notes
+from webhooks.decisions import CHANGES, Allow, Authenticated, Deny, NoOpinion, Outcome, Patch, Replace, Unauthenticated
+from webhooks.drafts import settle
+from webhooks.errors import MalformedReview, PatchError, PolicyFailure, PolicyTimeout
+from webhooks.policy import AnyPolicy, Kind
+from webhooks.running import Result
+from webhooks.wire.admission import AdmissionReview, object_of, with_object
+from webhooks.wire.authentication import TokenReview
+
+Flow: TypeAlias = Generator[list[tuple[AnyPolicy, Any]], list[Result], "Verdict"]
+
+_ALLOW = Allow()
+
+
+class Verdict(msgspec.Struct):
+    """What a review came to.
+
+    Attributes:
+        outcome: the merged outcome; None where a failure leaves the question open, and the caller is to ask again.
+        results: what each policy did.
+        patch: the JSON Patch document of an Allow that changes the object.
+    """
+
+    outcome: Outcome | None
+    results: Sequence[Result] = ()
+    patch: bytes | None = None
+
+
+def _everyone(review: Any, policies: Iterable[AnyPolicy]) -> list[tuple[AnyPolicy, Any]]:
+    return [(policy, review.fresh()) for policy in policies]
+
+
+def _unanimous(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
+    """All are asked and all must allow; every reason is shown."""
+    results = yield _everyone(review, policies)
+    notes, denials = Notes(), []
+    for result in results:
+        denial = _denial(result, notes)
+        if denial is not None:
+            denials.append((result, denial))
+    outcome = _merge_denials(denials, notes) if denials else notes.on(_ALLOW)
+    return Verdict(outcome, results)
+
+
+def _threaded(review: AdmissionReview, policies: Sequence[AnyPolicy]) -> Flow:
+    """One after another, each on what the one before left; the first denial ends it."""
+    original = review
+    results: list[Result] = []
+    patches: list[bytes | None] = []
+    notes = Notes()
+    for policy in policies:
+        [result] = yield [(policy, review.fresh())]
+        if isinstance(result.outcome, CHANGES):
+            try:
+                changed, patch = _change(review, result.outcome)
+            except (PatchError, PolicyFailure, TypeError, ValueError) as error:
+                result = Result(policy, None, PolicyFailure(str(error)), result.seconds)
+            else:
+                if changed is not review:
+                    patches.append(patch)
+                    review = changed
+        results.append(result)
+        denial = _denial(result, notes)
+        if denial is not None:
+            return Verdict(_merge_denials([(result, denial)], notes), results)
+    patch = _patch(object_of(original), object_of(review), patches) if patches else None
+    return Verdict(notes.on(_ALLOW), results, patch)
+
+
+def _change(review: AdmissionReview, outcome: Replace | Patch) -> tuple[AdmissionReview, bytes | None]:
+    """The review as an outcome leaves it, and the patch that did it, where the outcome is one.
+
+    Raises:
+        PatchError: operations that do not apply.
+        PolicyFailure: an outcome that cannot be followed.
+        TypeError: a value in it that is not JSON.
+    """
+    tree, patch = object_of(review), None
+    if tree is None:
+        raise PolicyFailure("changed an object where there is none to change (DELETE)")
+    if isinstance(outcome, Replace):
+        changed = settle(outcome.object)
+    else:
+        changed = patching.apply(tree, outcome.operations)
+        patch = _as_sent(outcome.operations)
+    if not isinstance(changed, dict):
+        raise PolicyFailure("replaced the object by something that is none")
+    return (review if changed is tree else with_object(review, changed)), patch
+
+
+def _patch(original: Any, tree: Any, patches: Sequence[bytes | None]) -> bytes | None:
+    """The patch that leads from the original to what the policies left, proven to apply; None where nothing changed.
+
+    Raises:
+        PatchError: it does not lead there.
+    """
+    if len(patches) == 1 and patches[0] is not None and tree != original:
+        return patches[0]
+    operations = patching.diff(original, tree)
+    if not operations:
+        return None
+    if patching.apply(original, operations) != tree:
+        raise PatchError("the patch does not lead to the object that was wanted")
+    return orjson.dumps(operations)
+
+
+def _as_sent(operations: Sequence[Mapping[str, Any]]) -> bytes:
+    """Operations as JSON, if that says what they said."""
+    patch = orjson.dumps(operations)
+    if orjson.loads(patch) != list(operations):
+        raise PolicyFailure("a value in the patch is not JSON")
+    return patch
+
+
+def _authorized(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
+    """Deny beats Allow beats NoOpinion; a failure, which might have been a denial, beats all but Deny."""
+    results = yield _everyone(review, policies)
+    return Verdict(_ranked(results, (Deny, Allow, NoOpinion)), results)
+
+
+def _authenticated(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
+    """Unauthenticated beats Authenticated beats NoOpinion; a failure beats all but Unauthenticated."""
+    results = yield _everyone(review, policies)
+    outcome = _ranked(results, (Unauthenticated, Authenticated, NoOpinion))
+    return Verdict(_for_audiences(outcome, review) if isinstance(outcome, Authenticated) else outcome, results)
+
+
+def _for_audiences(outcome: Authenticated, review: TokenReview) -> Outcome:
+    """A token is good for those of its audiences that were asked for, if there are such."""
+    if outcome.audiences is None or not review.audiences:
+        return outcome
+    audiences = [audience for audience in review.audiences if audience in outcome.audiences]
+    if not audiences:
+        return Unauthenticated("the token is for other audiences")
+    return msgspec.structs.replace(outcome, audiences=audiences)
+
+
+def _ranked(results: Sequence[Result], ranks: tuple[type[Outcome], ...]) -> Outcome | None:
+    outcomes = [result.outcome or _failed_opinion(result) for result in results]
+    refused = [outcome for outcome in outcomes if isinstance(outcome, ranks[0])]
+    if refused:
+        return refused[0] if len(refused) == 1 else _merge_refusals(refused)
+    if None in outcomes:
+        return None
+    return next(outcome for rank in ranks for outcome in outcomes if isinstance(outcome, rank))
+
+
+def _merge_refusals(refused: Sequence[Outcome]) -> Outcome:
+    if isinstance(refused[0], Deny):
+        return Deny("; ".join(each.message for each in refused if isinstance(each, Deny)))
+    return Unauthenticated("; ".join(each.error for each in refused if isinstance(each, Unauthenticated)))
+
+
+def _failed_opinion(result: Result) -> Outcome | None:
+    _refuse_malformed(result)
+    message = f"policy {result.policy.name!r} failed"
+    if result.policy.on_error == "allow":
+        return NoOpinion(reason=message)
+    if result.policy.on_error == "deny":
+        return Deny(message) if result.policy.kind == "authorizing" else Unauthenticated(message)
+    return None
+
+
+def _denial(result: Result, notes: Notes) -> Deny | None:
+    """The denial that a result comes to, if it is one; its warnings and annotations are noted."""
+    outcome = result.outcome
+    if outcome is not None:
+        if outcome.warnings or outcome.audit:
+            notes.add(result.policy.name, outcome)
+        return outcome if isinstance(outcome, Deny) else None
+    _refuse_malformed(result)
+    assert result.failure is not None
+    if result.policy.on_error == "allow":
+        notes.add_failure(result.policy.name)
+        return None
+    return _failed(result, result.failure)
+
+
+def _refuse_malformed(result: Result) -> None:
+    if isinstance(result.failure, MalformedReview):
+        raise result.failure
+
+
+def _failed(result: Result, failure: Exception) -> Deny:
+    """What the caller is told of a failure: no more than which policy it was."""
+    if isinstance(failure, PolicyTimeout):
+        return Deny(f"policy {result.policy.name!r} did not answer in time", reason="Timeout", code=504)
+    return Deny(f"policy {result.policy.name!r} failed", reason="InternalError", code=500)
+
+
+def _merge_denials(denials: Sequence[tuple[Result, Deny]], notes: Notes) -> Outcome:
+    own = [pair for pair in denials if pair[0].failure is None]
+    first = (own or denials)[0][1]
+    if len(denials) == 1:
+        return notes.on(first)
+    ordered = [*own, *(pair for pair in denials if pair[0].failure is not None)]
+    message = "; ".join(f"{result.policy.name}: {denial.message}" for result, denial in ordered)
+    causes = [{"reason": result.policy.name, "message": denial.message} for result, denial in ordered]
+    return notes.on(Deny(message, reason=first.reason, code=first.code, details={"causes": causes}))
+
+
+FLOWS: Mapping[Kind, Callable[[Any, Sequence[AnyPolicy]], Flow]] = {
+    "mutating": _threaded,
+    "validating": _unanimous,
+    "image_policy": _unanimous,
+    "authorizing": _authorized,
+    "authenticating": _authenticated,
+}
+
+UNASKED: Mapping[Kind, Outcome] = {
+    "mutating": Allow(),
+    "validating": Allow(),
+    "image_policy": Allow(),
+    "authorizing": NoOpinion(),
+    "authenticating": NoOpinion(),
+}
