@@ -482,7 +482,14 @@ def make(mistake: Mistake, folder: Path, taken: int, issued: Path, forks: subpro
     print(json.dumps([str(folder), SECONDS, arguments]), file=forks.stdin, flush=True)
     code = int(forks.stdout.readline())
     output, errors = ((folder / name).read_text() for name in ("output", "errors"))
-    return Failure(code, output, errors, files(folder) - before, mistake.says.replace("TAKEN", str(taken)), port)
+    return Failure(
+        code,
+        output,
+        errors,
+        files(folder) - before,
+        mistake.says.replace("TAKEN", str(taken)).replace("PORT", str(port)),
+        port,
+    )
 
 
 def furnish(folder: Path, mistake: Mistake, issued: Path) -> None:
