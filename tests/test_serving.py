@@ -487,7 +487,7 @@ def make(mistake: Mistake, folder: Path, taken: int, issued: Path, forks: subpro
         output,
         errors,
         files(folder) - before,
-        mistake.says.replace("TAKEN", str(taken)).replace("PORT", str(port)),
+        mistake.says.replace("TAKEN", str(taken)),
         port,
     )
 

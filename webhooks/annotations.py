@@ -1,4 +1,4 @@
-"""Warnings and audit annotations: collected from all policies, checked and cut as the API server would, but aloud."""
+"""Warnings and audit annotations: collected from all policies, checked and cut so that the API server drops none."""
 
 import re
 from typing import TypeVar

@@ -99,7 +99,7 @@ class Authenticated(Outcome, frozen=True):
 
 
 class Unauthenticated(Outcome, frozen=True):
-    """The token is bad, whatever other authenticators say of it (revoked, expired, forged ...).
+    """The token is bad (revoked, expired, forged ...), whatever other policies of this server say of it.
 
     Attributes:
         error: why; goes into the caller's log.

@@ -6,7 +6,7 @@ WebhooksError
 ├── MalformedReview        a body that is no acceptable review, with the code its sender gets
 ├── PatchError             JSON Patch operations that are malformed or do not apply
 └── PolicyFailure          a policy raised, returned what it must not, or overran its deadline
-└── PolicyTimeout
+    └── PolicyTimeout
 """
 
 # What a Status calls the codes, as the API conventions do.
@@ -48,7 +48,7 @@ class MalformedReview(WebhooksError):
     """A body that cannot be answered as the review it should be.
 
     Attributes:
-        code: the HTTP-like code of the answer: 400 for a malformed body, 413 and 422 for one beyond the limits.
+        code: the HTTP code of the answer: 400 for a malformed body, 413 and 422 for one beyond the limits.
     """
 
     def __init__(self, message: str, *, code: int = 400) -> None:

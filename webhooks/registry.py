@@ -53,7 +53,7 @@ class Registry:
         Raises:
             MalformedReview: what a policy's match has to ask cannot be read.
         """
-        key = kind, review.sort
+        key = kind, review.match_key
         candidates, unconditional = self._known.get(key) or self._remember(key, review)
         return candidates if unconditional else [policy for policy in candidates if policy.match.wants(review)]
 

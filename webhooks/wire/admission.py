@@ -214,7 +214,7 @@ class AdmissionReview:
         return [] if tree is None else containers(tree, lambda: self.target)
 
     @property
-    def sort(self) -> Hashable:
+    def match_key(self) -> Hashable:
         """What it shares with many others: the resource and the operation."""
         request = self._request
         return request.resource, request.subResource, request.operation

@@ -54,7 +54,7 @@ class TokenReview:
         audiences: whom the token must be good for, one of them at least; empty where the caller does not say.
     """
 
-    sort = None  # all are of one
+    match_key = None  # all are of one sort
 
     __slots__ = ("_envelope", "audiences", "token")
 

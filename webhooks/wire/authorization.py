@@ -149,7 +149,7 @@ class AccessReview:
         self.label_selector = resource.label_selector
 
     @property
-    def sort(self) -> Hashable:
+    def match_key(self) -> Hashable:
         """What it shares with many others: the verb and the resource or path."""
         return self.verb, self.path, self.group, self.version, self.resource, self.subresource, self.is_resource
 

@@ -52,7 +52,7 @@ class ImageReview:
         namespace: the pod's namespace.
     """
 
-    sort = None  # all are of one
+    match_key = None  # all are of one sort
 
     __slots__ = ("_envelope", "annotations", "images", "namespace")
 
