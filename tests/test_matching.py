@@ -5,19 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhooks.errors import ConfigurationError, MalformedReview
-from webhooks.matching import (
-    EVERYTHING,
-    OPERATIONS,
-    AccessMatch,
-    AdmissionMatch,
-    AnyMatch,
-    Globs,
-    ImageMatch,
-    Rule,
-    Selector,
-    operations,
-    rules,
-)
+from webhooks.globs import EVERYTHING, Globs
+from webhooks.matching import AccessMatch, AdmissionMatch, AnyMatch, ImageMatch, operations
+from webhooks.rules import Rule, rules
+from webhooks.selectors import Selector
+from webhooks.wire.admission import OPERATIONS
 
 from .builders import Json, access_review, admission_review, image_review, pod, token_review
 

@@ -28,7 +28,9 @@ from webhooks import (
     validating,
 )
 from webhooks.errors import ConfigurationError
-from webhooks.matching import EVERYTHING, AccessMatch, AdmissionMatch, AnyMatch, ImageMatch, Rule
+from webhooks.globs import EVERYTHING
+from webhooks.matching import AccessMatch, AdmissionMatch, AnyMatch, ImageMatch
+from webhooks.rules import Rule
 
 from .builders import admission_review, pod
 

@@ -28,7 +28,10 @@ from webhooks.decisions import (
     Unauthenticated,
 )
 from webhooks.errors import ConfigurationError
-from webhooks.matching import EVERYTHING, AccessMatch, AdmissionMatch, AnyMatch, Globs, ImageMatch, Selector
+from webhooks.globs import EVERYTHING, Globs
+from webhooks.matching import AccessMatch, AdmissionMatch, AnyMatch, ImageMatch
+from webhooks.rules import rules
+from webhooks.selectors import Selector
 from webhooks.wire.admission import AdmissionReview
 from webhooks.wire.authentication import TokenReview
 from webhooks.wire.authorization import AccessReview
@@ -218,7 +221,7 @@ def _admission_match(
     groups: Iterable[str] | None,
 ) -> AdmissionMatch:
     return AdmissionMatch(
-        matching.rules(_some(resources)),
+        rules(_some(resources)),
         matching.operations(operations),
         _globs(namespaces),
         _globs(names),
@@ -331,7 +334,7 @@ def authorizing(
         ConfigurationError: an argument, or the function's signature, is not as it must be.
     """
     match = AccessMatch(
-        matching.rules(resources if paths else _some(resources)),
+        rules(resources if paths else _some(resources)),
         Globs(paths),
         _globs(verbs),
         _globs(namespaces),

@@ -15,7 +15,7 @@ from webhooks.wire.groups import ADMISSION
 from webhooks.wire.users import User, user_of
 
 KIND = "AdmissionReview"
-_OPERATIONS = frozenset(("CREATE", "UPDATE", "DELETE", "CONNECT"))
+OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 
 _TEXTS = frozenset((str,))
 _Text = str | msgspec.UnsetType | None
@@ -274,7 +274,7 @@ def decode(body: bytes) -> AdmissionReview:
         raise envelopes.unknown(envelope.apiVersion, envelope.kind, KIND)
     if not request.uid:
         raise MalformedReview("request.uid is empty")
-    if request.operation not in _OPERATIONS:
+    if request.operation not in OPERATIONS:
         raise MalformedReview(f"request.operation {request.operation[:32]!r} is not known")
     return AdmissionReview(envelope, _object(request.object, "object"), _object(request.oldObject, "oldObject"))
 
