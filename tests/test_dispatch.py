@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import jsonpatch
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -1054,3 +1055,95 @@ def test_parameters_reach_the_policy() -> None:
 
     for policy, most in ((limited.bind(most=5), 5), (limited_later, 7), (limited_later.bind(most=6), 6)):
         assert alike(decide(REVIEWS["validating"], policy).outcome, Deny(f"{most} are the most"))
+
+
+# What policies share is theirs to read alone.
+
+
+def test_a_policy_that_goes_behind_its_copy_stops_the_review() -> None:
+    class Shape(msgspec.Struct):
+        spec: dict[str, Any]
+
+    @validating("pods")
+    def sly(review: Any) -> Any:
+        msgspec.convert(review.object, Shape).spec["containers"][0]["image"] = "good"
+        return Allow()
+
+    with pytest.raises(PolicyFailure, match="behind its own copy"):
+        decide(admission_review("CREATE", pod()), sly)
+
+
+def test_a_value_in_a_patch_is_no_longer_the_policys_own() -> None:
+    @mutating("pods")
+    def first(review: Any) -> Any:
+        return Patch([{"op": "add", "path": "/spec/copy", "value": review.object["spec"]["containers"]}])
+
+    @mutating("pods")
+    def scribbles(review: Any) -> Any:
+        review.object["spec"]["copy"][0]["image"] = "evil"
+        return Allow()
+
+    @mutating("pods")
+    def labels(review: Any) -> Any:
+        review.object["metadata"]["labels"] = {"a": "b"}
+        return Replace(review.object)
+
+    review = admission_review("CREATE", pod())
+    patch = decide(review, first, scribbles, labels).patch
+    assert patch is not None
+    assert b"evil" not in patch
+
+
+def test_a_policy_is_asked_by_what_those_before_it_left() -> None:
+    @mutating("pods")
+    def adds(review: Any) -> Any:
+        return Patch([{"op": "add", "path": "/metadata/labels", "value": {"tier": "web"}}])
+
+    @mutating("pods", labels={"tier": "web"})
+    def refuses(review: Any) -> Any:
+        return Deny("no web")
+
+    outcome = decide(admission_review("CREATE", pod()), adds, refuses).outcome
+    assert isinstance(outcome, Deny)
+    assert outcome.message == "no web"
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        [{"op": "test", "path": "/metadata/name", "value": "web"}, {"op": "add", "path": "/x", "value": "<"}],
+        [{"op": "replace", "path": "", "value": pod("other")}],
+        [{"op": "copy", "from": "/metadata/name", "path": "/x"}],
+    ],
+)
+def test_operations_that_servers_apply_differently_are_sent_as_what_they_came_to(operations: Any) -> None:
+    policy = mutating("pods", name="p")(always(Patch(operations)))
+    review = admission_review("CREATE", pod())
+    sent = json.loads(decide(review, policy).patch or b"")
+    assert {operation["op"] for operation in sent} <= {"add", "replace", "remove"}
+    assert all(operation["path"] for operation in sent)
+
+
+def test_nothing_is_changed_on_delete() -> None:
+    @mutating("pods", operations=["DELETE"])
+    def changes(review: Any) -> Any:
+        return Replace(pod("other"))
+
+    verdict = decide(admission_review("DELETE", pod(), old=pod()), changes)
+    assert (verdict.patch, type(verdict.outcome)) == (None, Deny)
+
+
+def test_a_container_stays_the_one_it_was() -> None:
+    @mutating("pods")
+    def drops(review: Any) -> Any:
+        listed = review.object["spec"]["containers"]
+        for container in review.containers():
+            if container.name.startswith("bad"):
+                listed.remove(container.spec)
+        return Replace(review.object)
+
+    named = [{"name": name, "image": name} for name in ("bad1", "bad2", "good")]
+    body = pod() | {"spec": {"containers": named}}
+    patch = decide(admission_review("CREATE", body), drops).patch or b""
+    left = jsonpatch.apply_patch(body, json.loads(patch))["spec"]["containers"]
+    assert [container["name"] for container in left] == ["good"]

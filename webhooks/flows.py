@@ -17,12 +17,15 @@ from webhooks.drafts import settle
 from webhooks.errors import MalformedReview, PatchError, PolicyFailure, PolicyTimeout
 from webhooks.policy import AnyPolicy, Kind
 from webhooks.running import Result
-from webhooks.wire.admission import AdmissionReview, object_of, with_object
+from webhooks.wire.admission import AdmissionReview, intact, object_of, with_object
 from webhooks.wire.authentication import TokenReview
 
 Flow: TypeAlias = Generator[list[tuple[AnyPolicy, Any]], list[Result], "Verdict"]
 
 _ALLOW = Allow()
+
+# What servers apply as we do. They differ in the rest: in what a test takes for equal, and in what the root may do.
+_SENT = frozenset(("add", "replace", "remove"))
 
 
 class Verdict(msgspec.Struct):
@@ -45,7 +48,9 @@ def _everyone(review: Any, policies: Iterable[AnyPolicy]) -> list[tuple[AnyPolic
 
 def _unanimous(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
     """All are asked and all must allow; every reason is shown."""
-    results = yield _everyone(review, policies)
+    results = yield (everyone := _everyone(review, policies))
+    for _, own in everyone:
+        _refuse_changed(own)
     notes, denials = Notes(), []
     for result in results:
         denial = _denial(result, notes)
@@ -55,14 +60,18 @@ def _unanimous(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
     return Verdict(outcome, results)
 
 
-def _threaded(review: AdmissionReview, policies: Sequence[AnyPolicy]) -> Flow:
+def _threaded(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
     """One after another, each on what the one before left; the first denial ends it."""
     original = review
     results: list[Result] = []
     patches: list[bytes | None] = []
     notes = Notes()
     for policy in policies:
-        [result] = yield [(policy, review.fresh())]
+        if not policy.match.unconditional and not policy.match.wants(review):
+            continue  # asked again for each, since those before may have changed what it goes by
+        own = review.fresh()
+        [result] = yield [(policy, own)]
+        _refuse_changed(own)
         if isinstance(result.outcome, CHANGES):
             try:
                 changed, patch = _change(review, result.outcome)
@@ -80,8 +89,20 @@ def _threaded(review: AdmissionReview, policies: Sequence[AnyPolicy]) -> Flow:
     return Verdict(notes.on(_ALLOW), results, patch)
 
 
+def _refuse_changed(review: Any) -> None:
+    """Stop where a policy has changed what it shares with others, which it can only by going behind its own copy.
+
+    Raises:
+        PolicyFailure: nothing that was said of the object is to be relied on.
+    """
+    if isinstance(review, AdmissionReview) and not intact(review):
+        raise PolicyFailure(
+            "a policy changed an object behind its own copy: it is to work on copy.deepcopy(review.object)"
+        )
+
+
 def _change(review: AdmissionReview, outcome: Replace | Patch) -> tuple[AdmissionReview, bytes | None]:
-    """The review as an outcome leaves it, and the patch that did it, where the outcome is one.
+    """The review as an outcome leaves it, and the patch that did it, where the outcome is one that can be sent.
 
     Raises:
         PatchError: operations that do not apply.
@@ -89,13 +110,18 @@ def _change(review: AdmissionReview, outcome: Replace | Patch) -> tuple[Admissio
         TypeError: a value in it that is not JSON.
     """
     tree, patch = object_of(review), None
-    if tree is None:
+    if tree is None or review.operation == "DELETE":
         raise PolicyFailure("changed an object where there is none to change (DELETE)")
     if isinstance(outcome, Replace):
         changed = settle(outcome.object)
     else:
-        changed = patching.apply(tree, outcome.operations)
-        patch = _as_sent(outcome.operations)
+        patch = orjson.dumps(outcome.operations)
+        operations = orjson.loads(patch)  # and no longer the policy's own
+        if operations != list(outcome.operations):
+            raise PolicyFailure("a value in the patch is not JSON")
+        changed = patching.apply(tree, operations)
+        if not all(operation["op"] in _SENT and operation["path"] for operation in operations):
+            patch = None
     if not isinstance(changed, dict):
         raise PolicyFailure("replaced the object by something that is none")
     return (review if changed is tree else with_object(review, changed)), patch
@@ -117,14 +143,6 @@ def _patch(original: Any, tree: Any, patches: Sequence[bytes | None]) -> bytes |
     return orjson.dumps(operations)
 
 
-def _as_sent(operations: Sequence[Mapping[str, Any]]) -> bytes:
-    """Operations as JSON, if that says what they said."""
-    patch = orjson.dumps(operations)
-    if orjson.loads(patch) != list(operations):
-        raise PolicyFailure("a value in the patch is not JSON")
-    return patch
-
-
 def _authorized(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
     """Deny beats Allow beats NoOpinion; a failure, which might have been a denial, beats all but Deny."""
     results = yield _everyone(review, policies)
@@ -140,7 +158,7 @@ def _authenticated(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
 
 def _for_audiences(outcome: Authenticated, review: TokenReview) -> Outcome:
     """A token is good for those of its audiences that were asked for, if there are such."""
-    if outcome.audiences is None or not review.audiences:
+    if outcome.audiences is None or (outcome.audiences and not review.audiences):
         return outcome
     audiences = [audience for audience in review.audiences if audience in outcome.audiences]
     if not audiences:

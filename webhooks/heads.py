@@ -54,12 +54,14 @@ def timeout(query: bytes) -> float | None:
     found = _timeouts.get(query)
     if found is None:
         found = _parse_timeout(query)
-        if len(_timeouts) < _MAX_TIMEOUTS:
+        if len(_timeouts) < _MAX_TIMEOUTS and len(query) <= _MAX_QUERY:
             _timeouts[query] = found
     return found or None
 
 
 _MAX_TIMEOUTS = 256
+_MAX_QUERY = 64  # bytes
+_MAX_TIMEOUT = 30.0  # seconds, the longest that a registration may set
 _timeouts: dict[bytes, float] = {}
 
 
@@ -68,7 +70,7 @@ def _parse_timeout(query: bytes) -> float:
         name, _, value = part.partition(b"=")
         if name == b"timeout":
             try:
-                return max(0, parse_duration(value.decode())) / 1e9
+                return min(max(0, parse_duration(value.decode())) / 1e9, _MAX_TIMEOUT)
             except (ValueError, UnicodeDecodeError):
                 return 0
     return 0

@@ -88,7 +88,7 @@ def _ready(name: str) -> Path:
 def _folder(folder: Path) -> list[Path]:
     """A folder's policy files, in order of their names; tests and files that begin with an underscore are none."""
     files = sorted(folder.glob("*.py"))
-    return [file for file in files if not file.name.startswith(("_", "test_", "conftest"))]
+    return [file for file in files if not file.name.startswith((".", "_", "test_", "conftest"))]
 
 
 def _execute(path: Path) -> ModuleType:

@@ -9,8 +9,9 @@ import threading
 from datetime import UTC, datetime
 from typing import TextIO
 
-_CAPACITY = 10_000  # records on their way; beyond it they are dropped, and counted
+_CAPACITY = 1_000  # records on their way; beyond it they are dropped, and counted
 _FIELDS = ("uid", "policy")  # what records carry beside their message, to be searched for
+_MAX_TEXT = 16_384  # characters of one field
 _PATIENCE = 1.0  # seconds for the last records to be read
 
 
@@ -25,10 +26,17 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        line |= {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line)
+        secret = getattr(record, "secret", "")
+        if secret:
+            line = {name: value.replace(secret, "***") for name, value in line.items()}
+        line |= {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
+        return json.dumps({name: _cut(value) for name, value in line.items()})
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]} ... {len(text)} characters"
 
 
 class QueuedHandler(logging.Handler):
@@ -67,13 +75,17 @@ class QueuedHandler(logging.Handler):
     def _write(self) -> None:
         told = 0
         for line in iter(self._lines.get, None):
-            self._stream.write(f"{line}\n")
+            lines = [line]
             if self.dropped > told:
                 told = self.dropped
                 record = logging.makeLogRecord({"name": __name__, "levelno": logging.WARNING, "levelname": "WARNING"})
-                record.msg = f"{told} records have been dropped, since nobody read them"
-                self._stream.write(f"{self.format(record)}\n")
-            self._stream.flush()
+                record.msg = f"{told} records have been dropped, since they could not be written"
+                lines.append(self.format(record))
+            try:
+                self._stream.write("".join(f"{each}\n" for each in lines))
+                self._stream.flush()
+            except (OSError, ValueError):
+                self.dropped += 1
 
 
 def configure() -> None:

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from webhooks.references import ImageReference
 
 _Place = tuple[str, ...]
@@ -31,32 +29,42 @@ _PLACE_OF_KIND: dict[str, _Place] = {
 _POINTERS = {place: "".join(f"/{key}" for key in place) for place in (*_PLACES, ())}
 
 
-class Container(msgspec.Struct, frozen=True):
+class Container:
     """One container of a pod, of whichever of the three kinds.
 
     Attributes:
         name: its name; empty if absent or not a string.
         image: its image as it is written; empty if absent or not a string.
         kind: the list it is in: ``containers``, ``initContainers`` or ``ephemeralContainers``.
-        index: where it is in that list.
         pointer: where it is in the object, a JSON pointer such as ``/spec/template/spec/containers/0``.
-        owner: gives the object it is in, when `spec` is asked for.
     """
 
-    name: str
-    image: str
-    kind: str
-    index: int
-    pointer: str
-    owner: Callable[[], dict[str, Any]]
+    __slots__ = ("_owner", "_spec", "image", "kind", "name", "pointer")
+
+    def __init__(self, name: str, image: str, kind: str, pointer: str, owner: Callable[[], dict[str, Any]]) -> None:
+        self.name = name
+        self.image = image
+        self.kind = kind
+        self.pointer = pointer
+        self._owner = owner
+        self._spec: dict[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Container {self.name} {self.image} at {self.pointer}>"
 
     @property
     def spec(self) -> dict[str, Any]:
         """The container itself, as it lies in the object: changing it changes the object."""
-        spec, _ = pod_spec(self.owner())
-        assert spec is not None
-        container: dict[str, Any] = spec[self.kind][self.index]
-        return container
+        return self.hold()
+
+    def hold(self) -> dict[str, Any]:
+        """Find the container in the object now, before its place there can change."""
+        if self._spec is None:
+            found: Any = self._owner()
+            for token in self.pointer.split("/")[1:]:
+                found = found[int(token)] if isinstance(found, list) else found[token]
+            self._spec = found
+        return self._spec
 
     @property
     def reference(self) -> ImageReference:
@@ -82,31 +90,36 @@ def containers(obj: dict[str, Any], owner: Callable[[], dict[str, Any]] | None =
         ValueError: where a container could hide in a malformed object; the message begins with a JSON
             pointer. A policy that lets the error pass denies the object.
     """
-    spec, base = pod_spec(obj)
     found: list[Container] = []
-    if spec is None:
-        return found
-    for kind in _CONTAINER_KINDS:
-        listed = spec.get(kind)
-        if listed is None:
-            continue
-        if not isinstance(listed, list):
-            raise ValueError(f"{base}/{kind}: must be a list")
-        for index, container in enumerate(listed):
-            pointer = f"{base}/{kind}/{index}"
-            if not isinstance(container, dict):
-                raise ValueError(f"{pointer}: must be an object")
-            name, image = container.get("name"), container.get("image")
-            found.append(
-                Container(
-                    name if isinstance(name, str) else "",
-                    image if isinstance(image, str) else "",
-                    kind,
-                    index,
-                    pointer,
-                    owner or (lambda: obj),
-                )
-            )
+    for spec, base in _pod_specs(obj):
+        for kind in _CONTAINER_KINDS:
+            listed = spec.get(kind)
+            if listed is None:
+                continue
+            if not isinstance(listed, list):
+                raise ValueError(f"{base}/{kind}: must be a list")
+            for index, container in enumerate(listed):
+                pointer = f"{base}/{kind}/{index}"
+                if not isinstance(container, dict):
+                    raise ValueError(f"{pointer}: must be an object")
+                name, image = container.get("name"), container.get("image")
+                name = name if isinstance(name, str) else ""
+                image = image if isinstance(image, str) else ""
+                found.append(Container(name, image, kind, pointer, owner or (lambda: obj)))
+    return found
+
+
+def _pod_specs(obj: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
+    """Wherever an object holds containers: one place of a built-in kind, perhaps several of a foreign one."""
+    if not _is_searched(obj):
+        spec, base = pod_spec(obj)
+        return [] if spec is None else [(spec, base)]
+    found = []
+    for place in _PLACES:
+        spec = _at(obj, place) or {}
+        listed = {kind: spec[kind] for kind in _CONTAINER_KINDS if isinstance(spec.get(kind), list)}
+        if listed:
+            found.append((listed, _POINTERS[place]))
     return found
 
 
@@ -129,10 +142,9 @@ def pod_spec(obj: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
         ValueError: where a built-in kind has something other than an object on the way to its pod spec, null
             included; the message begins with the JSON pointer of it.
     """
-    kind = obj.get("kind")
-    place = _PLACE_OF_KIND.get(kind) if isinstance(kind, str) else None
-    if place is None or _is_foreign(obj.get("apiVersion")):
+    if _is_searched(obj):
         return _searched(obj)
+    place = _PLACE_OF_KIND[obj["kind"]]
     found: dict[str, Any] = obj
     for depth, key in enumerate(place):
         if key not in found:
@@ -157,11 +169,21 @@ def _is_foreign(api_version: object) -> bool:
     return isinstance(api_version, str) and "." in api_version
 
 
+def _is_searched(obj: dict[str, Any]) -> bool:
+    kind = obj.get("kind")
+    return not isinstance(kind, str) or kind not in _PLACE_OF_KIND or _is_foreign(obj.get("apiVersion"))
+
+
+def _at(obj: dict[str, Any], place: _Place) -> dict[str, Any] | None:
+    found: Any = obj
+    for key in place:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else None
+
+
 def _searched(obj: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
     for place in _PLACES:
-        found: Any = obj
-        for key in place:
-            found = found.get(key) if isinstance(found, dict) else None
-        if isinstance(found, dict) and isinstance(found.get("containers"), list):
+        found = _at(obj, place)
+        if found is not None and isinstance(found.get("containers"), list):
             return found, _POINTERS[place]
     return None, ""

@@ -23,16 +23,14 @@ class _Review:
 
     __slots__ = (
         "asked",
+        "body",
         "disconnected",
         "endpoint",
         "keep_alive",
         "limit",
-        "malformed",
-        "parts",
         "query",
         "refusal",
         "response_complete",
-        "size",
     )
 
     def __init__(self, endpoint: AnyEndpoint, query: bytes, keep_alive: bool, limit: int) -> None:
@@ -40,13 +38,11 @@ class _Review:
         self.query = query
         self.keep_alive = keep_alive
         self.limit = limit
-        self.parts: list[bytes] = []
-        self.size = 0
+        self.body: bytes | bytearray = b""
         self.response_complete = False
         self.disconnected = False
         self.asked = False  # whether all of it has come
         self.refusal: Answer | None = None
-        self.malformed = ""  # what is wrong with what came behind it
 
     @property
     def message_event(self) -> "_Review":
@@ -65,6 +61,7 @@ class ReviewProtocol(HttpToolsProtocol):
         self._endpoints = self.config.app.endpoints_by_path  # type: ignore[union-attr]
         self._review: _Review | None = None
         self._idle_since = 0.0
+        self._malformed = ""  # what is wrong with what came behind requests that are still to be answered
 
     def _unset_keepalive_if_required(self) -> None:
         """The timer goes on, and looks at its end for how long nothing has come: one for each request costs more."""
@@ -80,11 +77,14 @@ class ReviewProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Go on with the next request, if there is one already."""
+        if self._malformed and not self.pipeline:
+            super().send_400_response(self._malformed)
         if self.pipeline or self.timeout_keep_alive_task is None:
             super().on_response_complete()
         else:
             self.server_state.total_requests += 1
-            self.flow.resume_reading()
+            if not self.flow.write_paused:
+                self.flow.resume_reading()
         self._idle_since = self.loop.time()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -138,10 +138,14 @@ class ReviewProtocol(HttpToolsProtocol):
         if review is None:
             super().on_body(body)
         elif not review.response_complete:
-            review.parts.append(body)
-            review.size += len(body)
-            if review.size > review.limit:
-                self._reply(review, review.endpoint.refuse(too_large(), b"".join(review.parts)))
+            if not review.body:
+                review.body = body
+            else:
+                if not isinstance(review.body, bytearray):
+                    review.body = bytearray(review.body)
+                review.body += body
+            if len(review.body) > review.limit:
+                self._reply(review, review.endpoint.refuse(too_large(), bytes(review.body)))
 
     def on_message_complete(self) -> None:
         """Answer a review."""
@@ -149,9 +153,8 @@ class ReviewProtocol(HttpToolsProtocol):
         if review is None:
             super().on_message_complete()
         elif not review.response_complete:
-            parts = review.parts
-            body = parts[0] if len(parts) == 1 else b"".join(parts)
-            review.parts = []
+            body = bytes(review.body)
+            review.body = b""
             review.asked = True
             answer = review.refusal or review.endpoint.answer(body, review.query)
             if isinstance(answer, Answer):
@@ -162,12 +165,23 @@ class ReviewProtocol(HttpToolsProtocol):
                 self.tasks.add(task)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP; where a review is still being answered, that answer comes first."""
-        review = self._review
-        if review is not None and review.asked and not review.response_complete:
-            review.malformed = msg
+        """Refuse what is no HTTP; where answers are still due, those come first."""
+        asked = not isinstance(self.cycle, _Review) or self.cycle.asked
+        if self.cycle is not None and not self.cycle.response_complete and asked:
+            self._malformed = msg
+            self.flow.pause_reading()
         else:
             super().send_400_response(msg)
+
+    def pause_writing(self) -> None:
+        """Hear no more of a caller that does not take its answers."""
+        super().pause_writing()
+        self.flow.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Go on with a caller that takes its answers again."""
+        super().resume_writing()
+        self.flow.resume_reading()
 
     async def _reply_later(self, review: _Review, answer: Awaitable[Answer]) -> None:
         self._reply(review, await answer)
@@ -180,8 +194,6 @@ class ReviewProtocol(HttpToolsProtocol):
         headers = b"".join([b"%s: %s\r\n" % header for header in self.server_state.default_headers])
         head = _CLOSE if close else _KEEP
         self.transport.write(head % (STATUS_LINE[answer.code], headers, len(answer.body), answer.body))
-        if review.malformed:
-            super().send_400_response(review.malformed)
-        elif close:
+        if close:
             self.transport.close()
         self.on_response_complete()

@@ -6,6 +6,7 @@ from typing import Any
 from webhooks.errors import ConfigurationError
 from webhooks.policy import AnyPolicy, Kind, Policy
 
+_MAX_KEY = 1024  # characters of what is remembered; callers choose some of it
 _MAX_KNOWN = 4096  # more kinds of request than a cluster serves; beyond it somebody makes them up
 
 
@@ -48,18 +49,22 @@ class Registry:
         return policy if policy is not None and policy.kind == kind else None
 
     def select(self, kind: Kind, review: Any) -> Sequence[AnyPolicy]:
-        """The policies of a kind that want a review, in order.
+        """The policies of a kind that want a review, in order; of mutating ones, those that may come to want it.
 
         Raises:
             MalformedReview: what a policy's match has to ask cannot be read.
         """
         key = kind, review.match_key
         candidates, unconditional = self._known.get(key) or self._remember(key, review)
-        return candidates if unconditional else [policy for policy in candidates if policy.match.wants(review)]
+        if unconditional or kind == "mutating":
+            return candidates
+        return [policy for policy in candidates if policy.match.wants(review)]
 
     def _remember(self, key: tuple[Kind, Hashable], review: Any) -> tuple[tuple[AnyPolicy, ...], bool]:
         if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
         candidates = tuple(policy for policy in self if policy.kind == key[0] and policy.match.wants_kind(review))
-        self._known[key] = candidates, all(policy.match.unconditional for policy in candidates)
-        return self._known[key]
+        found = candidates, all(policy.match.unconditional for policy in candidates)
+        if len(repr(key)) <= _MAX_KEY:
+            self._known[key] = found
+        return found

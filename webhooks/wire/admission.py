@@ -18,6 +18,7 @@ KIND = "AdmissionReview"
 OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 
 _TEXTS = frozenset((str,))
+_MAX_UID = 256
 _Text = str | msgspec.UnsetType | None
 
 
@@ -95,7 +96,17 @@ class AdmissionReview:
     Every policy gets a review of its own: whatever it does to the objects stays with it until it returns them.
     """
 
-    __slots__ = ("_draft", "_envelope", "_object", "_old_draft", "_old_object", "_request", "_target", "_user")
+    __slots__ = (
+        "_containers",
+        "_draft",
+        "_envelope",
+        "_object",
+        "_old_draft",
+        "_old_object",
+        "_request",
+        "_target",
+        "_user",
+    )
 
     def __init__(self, envelope: _Envelope, object_: Document, old_object: Document) -> None:
         self._envelope = envelope
@@ -105,6 +116,7 @@ class AdmissionReview:
         self._target = old_object if self._request.operation == "DELETE" else object_
         self._draft: Any = msgspec.UNSET
         self._old_draft: Any = msgspec.UNSET
+        self._containers: list[list[Container]] = []
         self._user: User | None = None
 
     def __repr__(self) -> str:
@@ -158,14 +170,16 @@ class AdmissionReview:
     def object(self) -> Any:
         """The object as it would be stored, to read and to change: this policy's own copy. None on DELETE."""
         if self._draft is msgspec.UNSET:
-            self._draft = draft(self._object.tree)
+            self._draft = draft(self._object.lend())
+            self._hold_containers()
         return self._draft
 
     @property
     def old_object(self) -> Any:
         """The object as it is stored now: this policy's own copy. None on CREATE and CONNECT."""
         if self._old_draft is msgspec.UNSET:
-            self._old_draft = draft(self._old_object.tree)
+            self._old_draft = draft(self._old_object.lend())
+            self._hold_containers()
         return self._old_draft
 
     @property
@@ -210,8 +224,14 @@ class AdmissionReview:
         Raises:
             ValueError: the object is so misshapen that a container could hide in it.
         """
-        tree = self._target.tree
-        return [] if tree is None else containers(tree, lambda: self.target)
+        tree = self._target.tree if self._target_draft is msgspec.UNSET else self._target_draft
+        if tree is None:
+            return []
+        found = containers(tree, lambda: self.target)
+        self._containers.append(found)
+        if tree is self._target_draft:
+            self._hold_containers()
+        return found
 
     @property
     def match_key(self) -> Hashable:
@@ -222,6 +242,16 @@ class AdmissionReview:
     def fresh(self) -> "AdmissionReview":
         """The same review for the next policy, without what this one did to its copies."""
         return AdmissionReview(self._envelope, self._object, self._old_object)
+
+    @property
+    def _target_draft(self) -> Any:
+        return self._old_draft if self.operation == "DELETE" else self._draft
+
+    def _hold_containers(self) -> None:
+        """Before the policy can change its copy: the containers it was given stay those they are."""
+        for found in self._containers:
+            for container in found:
+                container.hold()
 
     def _metadata_text(self, key: str) -> str:
         value = _metadata(self._target.tree).get(key)
@@ -236,6 +266,11 @@ def object_of(review: AdmissionReview) -> Any:
 def with_object(review: AdmissionReview, tree: Any) -> AdmissionReview:
     """The review for the next policy, with another object in place of the one that came."""
     return AdmissionReview(review._envelope, Document.of(tree), review._old_object)
+
+
+def intact(review: AdmissionReview) -> bool:
+    """Whether a policy has left alone what it shares with others."""
+    return review._object.intact() and review._old_object.intact()
 
 
 def label_sets(review: AdmissionReview) -> list[dict[str, str]]:
@@ -272,8 +307,8 @@ def decode(body: bytes) -> AdmissionReview:
     request = envelope.request
     if envelope.kind != KIND or envelope.apiVersion not in ADMISSION:
         raise envelopes.unknown(envelope.apiVersion, envelope.kind, KIND)
-    if not request.uid:
-        raise MalformedReview("request.uid is empty")
+    if not 0 < len(request.uid) <= _MAX_UID:
+        raise MalformedReview(f"request.uid is empty or longer than {_MAX_UID} characters")
     if request.operation not in OPERATIONS:
         raise MalformedReview(f"request.operation {request.operation[:32]!r} is not known")
     return AdmissionReview(envelope, _object(request.object, "object"), _object(request.oldObject, "oldObject"))

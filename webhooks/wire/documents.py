@@ -21,10 +21,14 @@ _ENCODER_DEPTH = 255  # the level that orjson refuses to write; an empty contain
 _ENVELOPE_DEPTH = 2  # a review's objects lie this deep in its body
 _LARGE = 256 * 1024  # below this, a document cannot hold too many values to matter
 
-_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
-
-# Go writes these three characters as escapes, six bytes for one. Only an escape that no other backslash can have begun.
-_HTML_ESCAPE = re.compile(rb"(?<!\\)\\u00(3c|3e|26)")
+_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
+_GO_ESCAPES = (
+    (b"<", b"\\u003c"),
+    (b">", b"\\u003e"),
+    (b"&", b"\\u0026"),
+    (b"\xe2\x80\xa8", b"\\u2028"),
+    (b"\xe2\x80\xa9", b"\\u2029"),
+)
 
 
 class _Nest(threading.local):
@@ -50,10 +54,12 @@ class Document:
             raises.
     """
 
-    __slots__ = ("raw", "tree")
+    __slots__ = ("_malformed", "_sealed", "raw", "tree")
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
+        self._malformed: MalformedReview | None = None
+        self._sealed: bytes | None = None
 
     @classmethod
     def of(cls, tree: Any) -> "Document":
@@ -65,8 +71,24 @@ class Document:
     def __getattr__(self, name: str) -> Any:
         if name != "tree":
             raise AttributeError(name)
-        self.tree: Any = load(self.raw)
+        if self._malformed is not None:
+            raise self._malformed
+        try:
+            self.tree: Any = load(self.raw)
+        except MalformedReview as malformed:
+            self._malformed = malformed
+            raise
         return self.tree
+
+    def lend(self) -> Any:
+        """The tree, to somebody who must not change it: `intact` tells whether that was so."""
+        if self._sealed is None:
+            self._sealed = orjson.dumps(self.tree)
+        return self.tree
+
+    def intact(self) -> bool:
+        """Whether nobody to whom the tree was lent has changed it."""
+        return self._sealed is None or orjson.dumps(self.tree) == self._sealed
 
 
 NULL = Document(b"null")
@@ -82,14 +104,13 @@ def load(raw: bytes, depth: int = MAX_DEPTH - _ENVELOPE_DEPTH) -> Any:
     Raises:
         MalformedReview: with code 400 for what is no acceptable JSON, 422 for what is beyond the limits.
     """
-    if len(raw) > _LARGE and raw.count(b",") > MAX_VALUES and _TEXT.sub(b"", raw).count(b",") > MAX_VALUES:
-        raise MalformedReview(f"more than {MAX_VALUES} values", code=422)
+    _refuse_many(raw)
     try:
         tree = orjson.loads(raw)
     except orjson.JSONDecodeError:
         return load_exactly(raw, depth)
     written = _write(tree)
-    if written == raw or (b"\\u00" in raw and written == _HTML_ESCAPE.sub(_unescape, raw)):
+    if written == raw or (written is not None and b"\\u" in raw and _as_go_writes(written) == raw):
         return tree
     return load_exactly(raw, depth)
 
@@ -105,8 +126,16 @@ def _write(tree: Any) -> bytes | None:
         nest.inner[0] = None
 
 
-def _unescape(escape: re.Match[bytes]) -> bytes:
-    return bytes((int(escape[1], 16),))
+def _as_go_writes(written: bytes) -> bytes:
+    """With the escapes that Go puts in place of some characters; these stand nowhere but in texts."""
+    for character, escape in _GO_ESCAPES:
+        written = written.replace(character, escape)
+    return written
+
+
+def _refuse_many(raw: bytes) -> None:
+    if len(raw) > _LARGE and raw.count(b",") > MAX_VALUES and _TEXT.sub(b"", raw).count(b",") > MAX_VALUES:
+        raise MalformedReview(f"more than {MAX_VALUES} values", code=422)
 
 
 def load_exactly(raw: bytes, depth: int = MAX_DEPTH - _ENVELOPE_DEPTH) -> Any:
@@ -115,6 +144,7 @@ def load_exactly(raw: bytes, depth: int = MAX_DEPTH - _ENVELOPE_DEPTH) -> Any:
     Raises:
         MalformedReview: as `load` does.
     """
+    _refuse_many(raw)
     try:
         text = raw.decode()
         tree = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_int64)
@@ -135,9 +165,11 @@ def load_exactly(raw: bytes, depth: int = MAX_DEPTH - _ENVELOPE_DEPTH) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
-        raise MalformedReview(f"duplicate key {repeated[:64]!r}")
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise MalformedReview(f"duplicate key {key[:64]!r}")
+            seen.add(key)
     return members
 
 
