@@ -86,14 +86,52 @@ def helper(review):
 def make():
     return validating("pods")(helper).named("made")
 
-class Holder:
-    inside = validating("pods")(helper).named("inside")
-
-several = [validating("pods")(helper).named("listed")]
 first = validating("pods")(helper)
 alias = first
+_kept = validating("pods")(helper).named("kept")
 """
     assert names(write(tmp_path, {"a.py": text}) / "a.py") == ["helper"]
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        'several = [validating("pods", name="lost")(check)]',
+        'class Holder:\n    inside = validating("pods", name="lost")(check)',
+        'made = validating("pods", name="lost")(check)\nmade = validating("pods", name="kept")(check)',
+        'kept = validating("pods", name="kept")(check)\nkept.named("lost")',
+    ],
+)
+def test_a_policy_that_no_name_holds_is_an_error_and_not_left_out(lost: str, tmp_path: Path) -> None:
+    text = f"""
+from webhooks import Allow, validating
+
+def check(review):
+    return Allow()
+
+{lost}
+"""
+    file = write(tmp_path, {"a.py": text}) / "a.py"
+    with pytest.raises(LoadError, match=r"a\.py:\d+: no name of this file holds the policy 'lost'"):
+        load([str(file)])
+
+
+def test_a_factory_makes_policies_of_the_file_that_calls_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    factory = """
+from webhooks import Allow, validating
+
+def make(name):
+    @validating("pods", name=name)
+    def made(review):
+        return Allow()
+    return made
+"""
+    write(
+        tmp_path,
+        {"imports/factory_of_policies.py": factory, "a.py": "import factory_of_policies as f\none = f.make('one')"},
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "imports"))
+    assert names(tmp_path / "a.py") == ["one"]
 
 
 def test_what_a_file_imports_is_not_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from webhooks.errors import ConfigurationError, LoadError
-from webhooks.policy import AnyPolicy, Policy
+from webhooks.policy import AnyPolicy, Policy, watching
 from webhooks.registry import Registry
 
 _LIBRARY = "library:"
@@ -44,21 +44,30 @@ def ready(name: str) -> AnyPolicy:
 
 
 def load_file(path: Path) -> list[AnyPolicy]:
-    """The policies that a file makes at its top level, under names without a leading underscore, in their order there.
+    """The policies that a file makes at its top level, under names without a leading underscore, in order.
 
     Raises:
         LoadError: the file cannot be read, raises, or holds no policy.
     """
-    module = _execute(path)
-    named = vars(module).items()
-    found = [each for name, each in named if isinstance(each, Policy) and not name.startswith("_")]
-    own = {id(policy): policy for policy in found if Path(policy.origin.path) == path}
-    if not own:
+    with watching() as made:
+        module = _execute(path)
+    own = [policy for policy in made if policy.origin.home == str(path)]
+    named = {id(each): name for name, each in vars(module).items() if isinstance(each, Policy)}
+    for policy in own:
+        if id(policy) not in named and not any(other.base is policy for other in made):
+            raise LoadError(
+                f"no name of this file holds the policy {policy.name!r}: give it one, beginning with _ if it is not "
+                "to be served",
+                path=policy.origin.path,
+                line=policy.origin.line,
+            )
+    served = [policy for policy in own if not named.get(id(policy), "_").startswith("_")]
+    if not served:
         raise LoadError(
             "no policies in this file: decorate a function, as with @validating(...); imported ones are not served",
             path=str(path),
         )
-    return list(own.values())
+    return served
 
 
 def _files(source: str) -> Iterator[Path]:

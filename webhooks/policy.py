@@ -5,7 +5,9 @@ import inspect
 import re
 import sys
 import typing
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
@@ -56,10 +58,11 @@ Match: TypeAlias = AdmissionMatch | AccessMatch | ImageMatch | AnyMatch
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a policy was written: a file, and a line in it."""
+    """Where a policy was written: a file and a line in it, and the file whose execution made it, perhaps another."""
 
     path: str
     line: int
+    home: str
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}"
@@ -79,6 +82,7 @@ class Policy(Generic[R, O]):
         timeout: seconds it may take; None for as long as the caller waits.
         on_error: what a failure of the policy counts as; None for the protocol's own rule, which never approves.
         parameters: those that are set, checked.
+        base: the policy that it was made of, by `bind` or `named`.
         origin: where it was written.
     """
 
@@ -90,6 +94,7 @@ class Policy(Generic[R, O]):
     on_error: OnError | None
     origin: Origin
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    base: "Policy[R, O] | None" = field(default=None, repr=False)
     call: Callable[[R], O | Awaitable[O]] = field(init=False, repr=False)
     is_async: bool = field(init=False)
 
@@ -97,6 +102,9 @@ class Policy(Generic[R, O]):
         call = functools.partial(self.function, **self.parameters) if self.parameters else self.function
         object.__setattr__(self, "call", call)
         object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
+        made = _made.get()
+        if made is not None:
+            made.append(self)
 
     def __call__(self, review: R, **parameters: Any) -> Any:
         """Call the author's function."""
@@ -109,11 +117,11 @@ class Policy(Generic[R, O]):
             ConfigurationError: there is no such parameter, or the value has the wrong type.
         """
         checked = {name: self._check(name, value) for name, value in parameters.items()}
-        return replace(self, parameters={**self.parameters, **checked}, origin=_author())
+        return replace(self, parameters={**self.parameters, **checked}, origin=_author(), base=self)
 
     def named(self, name: str) -> "Policy[R, O]":
         """The same policy under another name, so that one server can run it twice."""
-        return replace(self, name=_checked_name(name), origin=_author())
+        return replace(self, name=_checked_name(name), origin=_author(), base=self)
 
     def check_parameters(self) -> None:
         """Check that every parameter is set or has a default of the right type.
@@ -163,7 +171,24 @@ def _author() -> Origin:
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back
     assert frame is not None
-    return Origin(frame.f_code.co_filename, frame.f_lineno)
+    home: FrameType | None = frame
+    while home is not None and home.f_code.co_name != "<module>":
+        home = home.f_back
+    return Origin(frame.f_code.co_filename, frame.f_lineno, (home or frame).f_code.co_filename)
+
+
+_made: ContextVar[list[Any] | None] = ContextVar("made", default=None)
+
+
+@contextmanager
+def watching() -> Iterator[list[Any]]:
+    """Every policy that is made meanwhile, so that whoever loads a file sees those that no name holds any more."""
+    made: list[Any] = []
+    token = _made.set(made)
+    try:
+        yield made
+    finally:
+        _made.reset(token)
 
 
 def _check_signature(function: Callable[..., Any]) -> None:
