@@ -1,6 +1,7 @@
 """The endpoints: what every result becomes, without HTTP."""
 
 import asyncio
+import gc
 import json
 import time
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from webhooks import (
+    AdmissionReview,
     Allow,
     Authenticated,
     Deny,
@@ -26,7 +28,7 @@ from webhooks.answers import Answer
 from webhooks.endpoints import Endpoint
 from webhooks.heads import too_large
 
-from .builders import access_body, admission_body, image_body, pod, token_body, written
+from .builders import access_body, admission_body, image_body, pod, promote, token_body, written
 from .caller import accept_admission, accept_authentication, accept_authorization, accept_images
 
 AnyPolicy = Policy[Any, Any]
@@ -388,3 +390,26 @@ def test_reviews_that_are_misshapen_where_a_policy_looks(request_: dict[str, Any
     response = json.loads(answer("/admission/validate", looks, body=body).body)["response"]
     assert response["allowed"] is False
     assert response["status"]["code"] in (400, 422)
+
+
+def test_a_review_leaves_nothing_for_the_garbage_collector() -> None:
+    """Objects make thousands of values: what is not freed at once is collected at the cost of others' reviews."""
+
+    @mutating("pods")
+    def uses_all(review: AdmissionReview) -> Any:
+        for container in review.containers():
+            container.spec["imagePullPolicy"] = f"{review.user.username}{review.labels}{container.image}"
+        return Replace(review.object)
+
+    app = create_app([uses_all])
+    promote(app.runner, uses_all)
+    endpoint, body = app.endpoints["/admission/mutate"], written(admission_body("CREATE", pod()))
+    endpoint.answer(body, b"")
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(10):
+            endpoint.answer(body, b"")
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

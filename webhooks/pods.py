@@ -29,6 +29,33 @@ _PLACE_OF_KIND: dict[str, _Place] = {
 _POINTERS = {place: "".join(f"/{key}" for key in place) for place in (*_PLACES, ())}
 
 
+class Specs:
+    """The containers of one object as they lie in it, found together, before their places in it can change."""
+
+    __slots__ = ("_found", "_pointers")
+
+    def __init__(self) -> None:
+        self._pointers: list[str] = []
+        self._found: list[dict[str, Any]] | None = None
+
+    def add(self, pointer: str) -> int:
+        """Note where a container is; its number here."""
+        self._pointers.append(pointer)
+        return len(self._pointers) - 1
+
+    def find(self, obj: Any) -> list[dict[str, Any]]:
+        """The containers in an object: the one in which they were first looked for."""
+        if self._found is None:
+            self._found = [_resolved(obj, pointer) for pointer in self._pointers]
+        return self._found
+
+
+def _resolved(obj: Any, pointer: str) -> Any:
+    for token in pointer.split("/")[1:]:
+        obj = obj[int(token)] if isinstance(obj, list) else obj[token]
+    return obj
+
+
 class Container:
     """One container of a pod, of whichever of the three kinds.
 
@@ -37,17 +64,21 @@ class Container:
         image: its image as it is written; empty if absent or not a string.
         kind: the list it is in: ``containers``, ``initContainers`` or ``ephemeralContainers``.
         pointer: where it is in the object, a JSON pointer such as ``/spec/template/spec/containers/0``.
+        specs: all containers of the object, as they lie in it.
     """
 
-    __slots__ = ("_owner", "_spec", "image", "kind", "name", "pointer")
+    __slots__ = ("_number", "_owner", "image", "kind", "name", "pointer", "specs")
 
-    def __init__(self, name: str, image: str, kind: str, pointer: str, owner: Callable[[], dict[str, Any]]) -> None:
+    def __init__(
+        self, name: str, image: str, kind: str, pointer: str, specs: Specs, owner: Callable[[], dict[str, Any]]
+    ) -> None:
         self.name = name
         self.image = image
         self.kind = kind
         self.pointer = pointer
+        self.specs = specs
+        self._number = specs.add(pointer)
         self._owner = owner
-        self._spec: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
         return f"<Container {self.name} {self.image} at {self.pointer}>"
@@ -55,16 +86,7 @@ class Container:
     @property
     def spec(self) -> dict[str, Any]:
         """The container itself, as it lies in the object: changing it changes the object."""
-        return self.hold()
-
-    def hold(self) -> dict[str, Any]:
-        """Find the container in the object now, before its place there can change."""
-        if self._spec is None:
-            found: Any = self._owner()
-            for token in self.pointer.split("/")[1:]:
-                found = found[int(token)] if isinstance(found, list) else found[token]
-            self._spec = found
-        return self._spec
+        return self.specs.find(self._owner())[self._number]
 
     @property
     def reference(self) -> ImageReference:
@@ -91,6 +113,7 @@ def containers(obj: dict[str, Any], owner: Callable[[], dict[str, Any]] | None =
             pointer. A policy that lets the error pass denies the object.
     """
     found: list[Container] = []
+    specs = Specs()
     for spec, base in _pod_specs(obj):
         for kind in _CONTAINER_KINDS:
             listed = spec.get(kind)
@@ -105,7 +128,7 @@ def containers(obj: dict[str, Any], owner: Callable[[], dict[str, Any]] | None =
                 name, image = container.get("name"), container.get("image")
                 name = name if isinstance(name, str) else ""
                 image = image if isinstance(image, str) else ""
-                found.append(Container(name, image, kind, pointer, owner or (lambda: obj)))
+                found.append(Container(name, image, kind, pointer, specs, owner or (lambda: obj)))
     return found
 
 

@@ -8,7 +8,7 @@ import msgspec
 from webhooks.decisions import Allow, Deny
 from webhooks.drafts import draft
 from webhooks.errors import REASONS, MalformedReview
-from webhooks.pods import Container, containers
+from webhooks.pods import Container, Specs, containers
 from webhooks.wire import envelopes
 from webhooks.wire.documents import NULL, Document
 from webhooks.wire.groups import ADMISSION
@@ -97,13 +97,13 @@ class AdmissionReview:
     """
 
     __slots__ = (
-        "_containers",
         "_draft",
         "_envelope",
         "_object",
         "_old_draft",
         "_old_object",
         "_request",
+        "_specs",
         "_target",
         "_user",
     )
@@ -116,7 +116,7 @@ class AdmissionReview:
         self._target = old_object if self._request.operation == "DELETE" else object_
         self._draft: Any = msgspec.UNSET
         self._old_draft: Any = msgspec.UNSET
-        self._containers: list[list[Container]] = []
+        self._specs: list[Specs] = []
         self._user: User | None = None
 
     def __repr__(self) -> str:
@@ -171,7 +171,8 @@ class AdmissionReview:
         """The object as it would be stored, to read and to change: this policy's own copy. None on DELETE."""
         if self._draft is msgspec.UNSET:
             self._draft = draft(self._object.lend())
-            self._hold_containers()
+            if self._target is self._object:
+                self._find_specs()
         return self._draft
 
     @property
@@ -179,7 +180,8 @@ class AdmissionReview:
         """The object as it is stored now: this policy's own copy. None on CREATE and CONNECT."""
         if self._old_draft is msgspec.UNSET:
             self._old_draft = draft(self._old_object.lend())
-            self._hold_containers()
+            if self._target is self._old_object:
+                self._find_specs()
         return self._old_draft
 
     @property
@@ -228,9 +230,10 @@ class AdmissionReview:
         if tree is None:
             return []
         found = containers(tree, lambda: self.target)
-        self._containers.append(found)
+        if found:
+            self._specs.append(found[0].specs)
         if tree is self._target_draft:
-            self._hold_containers()
+            self._find_specs()
         return found
 
     @property
@@ -247,11 +250,10 @@ class AdmissionReview:
     def _target_draft(self) -> Any:
         return self._old_draft if self.operation == "DELETE" else self._draft
 
-    def _hold_containers(self) -> None:
+    def _find_specs(self) -> None:
         """Before the policy can change its copy: the containers it was given stay those they are."""
-        for found in self._containers:
-            for container in found:
-                container.hold()
+        for specs in self._specs:
+            specs.find(self._target_draft)
 
     def _metadata_text(self, key: str) -> str:
         value = _metadata(self._target.tree).get(key)
