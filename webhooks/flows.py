@@ -50,7 +50,8 @@ def _unanimous(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
     """All are asked and all must allow; every reason is shown."""
     results = yield (everyone := _everyone(review, policies))
     for _, own in everyone:
-        _refuse_changed(own)
+        if own.lent:
+            _refuse_changed(own)
     notes, denials = Notes(), []
     for result in results:
         denial = _denial(result, notes)
@@ -71,7 +72,8 @@ def _threaded(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
             continue  # asked again for each, since those before may have changed what it goes by
         own = review.fresh()
         [result] = yield [(policy, own)]
-        _refuse_changed(own)
+        if own.lent:
+            _refuse_changed(own)
         if isinstance(result.outcome, CHANGES):
             try:
                 changed, patch = _change(review, result.outcome)
@@ -89,13 +91,13 @@ def _threaded(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
     return Verdict(notes.on(_ALLOW), results, patch)
 
 
-def _refuse_changed(review: Any) -> None:
+def _refuse_changed(review: AdmissionReview) -> None:
     """Stop where a policy has changed what it shares with others, which it can only by going behind its own copy.
 
     Raises:
         PolicyFailure: nothing that was said of the object is to be relied on.
     """
-    if isinstance(review, AdmissionReview) and not intact(review):
+    if not intact(review):
         raise PolicyFailure(
             "a policy changed an object behind its own copy: it is to work on copy.deepcopy(review.object)"
         )
@@ -120,8 +122,9 @@ def _change(review: AdmissionReview, outcome: Replace | Patch) -> tuple[Admissio
         if operations != list(outcome.operations):
             raise PolicyFailure("a value in the patch is not JSON")
         changed = patching.apply(tree, operations)
-        if not all(operation["op"] in _SENT and operation["path"] for operation in operations):
-            patch = None
+        for operation in operations:
+            if operation["op"] not in _SENT or not operation["path"]:
+                patch = None
     if not isinstance(changed, dict):
         raise PolicyFailure("replaced the object by something that is none")
     return (review if changed is tree else with_object(review, changed)), patch

@@ -14,7 +14,11 @@ from webhooks.wire.images import ImageReview
 
 @dataclass(frozen=True, slots=True)
 class AdmissionMatch:
-    """Which admission reviews a policy wants."""
+    """Which admission reviews a policy wants.
+
+    Attributes:
+        unconditional: whether `wants` holds for every review of the kinds that it wants.
+    """
 
     rules: tuple[Rule, ...]
     operations: frozenset[str]
@@ -23,6 +27,12 @@ class AdmissionMatch:
     labels: Selector = field(default_factory=Selector)
     users: Globs = EVERYTHING
     groups: Globs = EVERYTHING
+    unconditional: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        globs = (self.namespaces, self.names, self.users, self.groups)
+        narrowed = any(each is not EVERYTHING for each in globs) or bool(self.labels.requirements)
+        object.__setattr__(self, "unconditional", not narrowed)
 
     def wants_kind(self, review: AdmissionReview) -> bool:
         """Whether the resource and the operation fit, which many reviews share."""
@@ -30,12 +40,6 @@ class AdmissionMatch:
         return review.operation in self.operations and any(
             rule.matches(resource.group, resource.version, resource.resource, review.subresource) for rule in self.rules
         )
-
-    @property
-    def unconditional(self) -> bool:
-        """Whether `wants` holds for every review of the kinds that it wants."""
-        globs = (self.namespaces, self.names, self.users, self.groups)
-        return all(each is EVERYTHING for each in globs) and not self.labels.requirements
 
     def wants(self, review: AdmissionReview) -> bool:
         """Whether, of those, this one fits too. Selectors ask the object and the old one: either will do.

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from webhooks.references import ImageReference
 
 _Place = tuple[str, ...]
@@ -32,21 +34,16 @@ _POINTERS = {place: "".join(f"/{key}" for key in place) for place in (*_PLACES, 
 class Specs:
     """The containers of one object as they lie in it, found together, before their places in it can change."""
 
-    __slots__ = ("_found", "_pointers")
+    __slots__ = ("_found", "pointers")
 
     def __init__(self) -> None:
-        self._pointers: list[str] = []
+        self.pointers: list[str] = []
         self._found: list[dict[str, Any]] | None = None
-
-    def add(self, pointer: str) -> int:
-        """Note where a container is; its number here."""
-        self._pointers.append(pointer)
-        return len(self._pointers) - 1
 
     def find(self, obj: Any) -> list[dict[str, Any]]:
         """The containers in an object: the one in which they were first looked for."""
         if self._found is None:
-            self._found = [_resolved(obj, pointer) for pointer in self._pointers]
+            self._found = [_resolved(obj, pointer) for pointer in self.pointers]
         return self._found
 
 
@@ -56,7 +53,7 @@ def _resolved(obj: Any, pointer: str) -> Any:
     return obj
 
 
-class Container:
+class Container(msgspec.Struct, frozen=True, eq=False):
     """One container of a pod, of whichever of the three kinds.
 
     Attributes:
@@ -64,29 +61,23 @@ class Container:
         image: its image as it is written; empty if absent or not a string.
         kind: the list it is in: ``containers``, ``initContainers`` or ``ephemeralContainers``.
         pointer: where it is in the object, a JSON pointer such as ``/spec/template/spec/containers/0``.
-        specs: all containers of the object, as they lie in it.
+        number: which of all containers of the object it is.
+        specs: all of them, as they lie in the object.
+        owner: gives that object.
     """
 
-    __slots__ = ("_number", "_owner", "image", "kind", "name", "pointer", "specs")
-
-    def __init__(
-        self, name: str, image: str, kind: str, pointer: str, specs: Specs, owner: Callable[[], dict[str, Any]]
-    ) -> None:
-        self.name = name
-        self.image = image
-        self.kind = kind
-        self.pointer = pointer
-        self.specs = specs
-        self._number = specs.add(pointer)
-        self._owner = owner
-
-    def __repr__(self) -> str:
-        return f"<Container {self.name} {self.image} at {self.pointer}>"
+    name: str
+    image: str
+    kind: str
+    pointer: str
+    number: int
+    specs: Specs
+    owner: Callable[[], dict[str, Any]]
 
     @property
     def spec(self) -> dict[str, Any]:
         """The container itself, as it lies in the object: changing it changes the object."""
-        return self.specs.find(self._owner())[self._number]
+        return self.specs.find(self.owner())[self.number]
 
     @property
     def reference(self) -> ImageReference:
@@ -114,6 +105,8 @@ def containers(obj: dict[str, Any], owner: Callable[[], dict[str, Any]] | None =
     """
     found: list[Container] = []
     specs = Specs()
+    pointers = specs.pointers
+    owner = owner or (lambda: obj)
     for spec, base in _pod_specs(obj):
         for kind in _CONTAINER_KINDS:
             listed = spec.get(kind)
@@ -128,7 +121,8 @@ def containers(obj: dict[str, Any], owner: Callable[[], dict[str, Any]] | None =
                 name, image = container.get("name"), container.get("image")
                 name = name if isinstance(name, str) else ""
                 image = image if isinstance(image, str) else ""
-                found.append(Container(name, image, kind, pointer, specs, owner or (lambda: obj)))
+                found.append(Container(name, image, kind, pointer, len(found), specs, owner))
+                pointers.append(pointer)
     return found
 
 

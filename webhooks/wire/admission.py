@@ -94,6 +94,9 @@ class AdmissionReview:
     """A request to store, change, delete or connect to an object, as a policy sees it.
 
     Every policy gets a review of its own: whatever it does to the objects stays with it until it returns them.
+
+    Attributes:
+        lent: whether the policy has reached for an object.
     """
 
     __slots__ = (
@@ -106,6 +109,7 @@ class AdmissionReview:
         "_specs",
         "_target",
         "_user",
+        "lent",
     )
 
     def __init__(self, envelope: _Envelope, object_: Document, old_object: Document) -> None:
@@ -118,6 +122,7 @@ class AdmissionReview:
         self._old_draft: Any = msgspec.UNSET
         self._specs: list[Specs] = []
         self._user: User | None = None
+        self.lent = False
 
     def __repr__(self) -> str:
         where = f"{self.namespace}/{self.name}" if self.namespace else self.name
@@ -170,6 +175,7 @@ class AdmissionReview:
     def object(self) -> Any:
         """The object as it would be stored, to read and to change: this policy's own copy. None on DELETE."""
         if self._draft is msgspec.UNSET:
+            self.lent = True
             self._draft = draft(self._object.lend())
             if self._target is self._object:
                 self._find_specs()
@@ -179,6 +185,7 @@ class AdmissionReview:
     def old_object(self) -> Any:
         """The object as it is stored now: this policy's own copy. None on CREATE and CONNECT."""
         if self._old_draft is msgspec.UNSET:
+            self.lent = True
             self._old_draft = draft(self._old_object.lend())
             if self._target is self._old_object:
                 self._find_specs()

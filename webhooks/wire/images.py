@@ -53,6 +53,7 @@ class ImageReview:
     """
 
     match_key = None  # all are of one sort
+    lent = False  # each has all to itself
 
     __slots__ = ("_envelope", "annotations", "images", "namespace")
 
