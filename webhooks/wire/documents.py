@@ -19,6 +19,7 @@ MAX_DEPTH = 200
 MAX_VALUES = 500_000
 _ENCODER_DEPTH = 255  # the level that orjson refuses to write; an empty container at the end it does not count
 _ENVELOPE_DEPTH = 2  # a review's objects lie this deep in its body
+_OBJECT_DEPTH = MAX_DEPTH - _ENVELOPE_DEPTH
 _LARGE = 256 * 1024  # below this, a document cannot hold too many values to matter
 
 _TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
@@ -74,7 +75,7 @@ class Document:
         if self._malformed is not None:
             raise self._malformed
         try:
-            self.tree: Any = load(self.raw)
+            self.tree, self._sealed = _read(self.raw, _OBJECT_DEPTH)
         except MalformedReview as malformed:
             self._malformed = malformed
             raise
@@ -94,7 +95,7 @@ class Document:
 NULL = Document(b"null")
 
 
-def load(raw: bytes, depth: int = MAX_DEPTH - _ENVELOPE_DEPTH) -> Any:
+def load(raw: bytes, depth: int = _OBJECT_DEPTH) -> Any:
     """Decode a document, strictly.
 
     Args:
@@ -104,15 +105,21 @@ def load(raw: bytes, depth: int = MAX_DEPTH - _ENVELOPE_DEPTH) -> Any:
     Raises:
         MalformedReview: with code 400 for what is no acceptable JSON, 422 for what is beyond the limits.
     """
+    tree, _ = _read(raw, depth)
+    return tree
+
+
+def _read(raw: bytes, depth: int) -> tuple[Any, bytes | None]:
+    """A document decoded, and written again where the proof did so."""
     _refuse_many(raw)
     try:
         tree = orjson.loads(raw)
     except orjson.JSONDecodeError:
-        return load_exactly(raw, depth)
+        return load_exactly(raw, depth), None
     written = _write(tree)
     if written == raw or (written is not None and b"\\u" in raw and _as_go_writes(written) == raw):
-        return tree
-    return load_exactly(raw, depth)
+        return tree, written
+    return load_exactly(raw, depth), None
 
 
 def _write(tree: Any) -> bytes | None:
@@ -138,7 +145,7 @@ def _refuse_many(raw: bytes) -> None:
         raise MalformedReview(f"more than {MAX_VALUES} values", code=422)
 
 
-def load_exactly(raw: bytes, depth: int = MAX_DEPTH - _ENVELOPE_DEPTH) -> Any:
+def load_exactly(raw: bytes, depth: int = _OBJECT_DEPTH) -> Any:
     """The slow reader: every rule checked for itself.
 
     Raises:
