@@ -38,14 +38,6 @@ def test_policies_stand_in_their_order() -> None:
     assert len(Registry([])) == 0
 
 
-def test_policies_are_found_by_name_and_kind() -> None:
-    one = policy("one")
-    registry = Registry([one, policy("two", mutating("pods"))])
-    assert registry.get("one", "validating") is one
-    assert registry.get("one", "mutating") is None
-    assert registry.get("three", "validating") is None
-
-
 def test_two_policies_of_one_name_are_both_told() -> None:
     first, second = policy("same"), policy("same", mutating("pods"))
     with pytest.raises(ConfigurationError) as caught:

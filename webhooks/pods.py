@@ -172,15 +172,6 @@ def pod_spec(obj: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
     return found, _POINTERS[place]
 
 
-def pod_spec_pointer(obj: dict[str, Any]) -> str:
-    """The JSON pointer of an object's pod spec, for building patches and messages; see `pod_spec`.
-
-    Raises:
-        ValueError: as `pod_spec` does.
-    """
-    return pod_spec(obj)[1]
-
-
 def _is_foreign(api_version: object) -> bool:
     """Whether a kind is of somebody else's group: those have a dot in their name, unlike those with pods."""
     return isinstance(api_version, str) and "." in api_version

@@ -43,11 +43,6 @@ class Registry:
     def __len__(self) -> int:
         return len(self._by_name)
 
-    def get(self, name: str, kind: Kind) -> AnyPolicy | None:
-        """The policy of that name, if there is one and it is of that kind."""
-        policy = self._by_name.get(name)
-        return policy if policy is not None and policy.kind == kind else None
-
     def select(self, kind: Kind, review: Any) -> Sequence[AnyPolicy]:
         """The policies of a kind that want a review, in order; of mutating ones, those that may come to want it.
 
