@@ -1,7 +1,11 @@
 """Several processes that answer: they share a port, their counts add up, and the dead are replaced."""
 
+import asyncio
+import multiprocessing
 import os
 import signal
+import socket
+import struct
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -10,6 +14,10 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+
+from webhooks.metrics import Tally
+from webhooks.settings import Settings
+from webhooks.workers import Worker
 
 from .builders import image_body, written
 from .servers import POLICIES, SECONDS, Connection, Gate, Server, await_true, review, serving, webhooks
@@ -164,3 +172,16 @@ def test_workers_end_when_their_parent_dies(server: Server) -> None:
     server.signal(signal.SIGKILL)
     server.ended()
     await_true(lambda: not any(lives(process) for process in processes), "the workers have ended")
+
+
+def test_a_worker_that_dies_in_the_middle_of_a_message_has_said_nothing_more() -> None:
+    async def listen() -> tuple[bool, Tally]:
+        told, tell = multiprocessing.Pipe(duplex=False)
+        with socket.socket() as listener, told:
+            worker = Worker(Settings(policies=()), listener)
+            worker._told = told
+            os.write(tell.fileno(), struct.pack("!i", 1000) + b"half a message")
+            tell.close()
+            return worker._listen(), worker.tally
+
+    assert asyncio.run(listen()) == (False, Tally())

@@ -60,7 +60,7 @@ class Worker:
         assert self._told is not None
         try:
             self._now = _tally.decode(self._told.recv_bytes())
-        except EOFError:
+        except (EOFError, OSError):  # the end, or one in the middle of a message
             asyncio.get_running_loop().remove_reader(self._told.fileno())
             return False
         return True
