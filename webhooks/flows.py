@@ -19,6 +19,7 @@ from webhooks.policy import AnyPolicy, Kind
 from webhooks.running import Result
 from webhooks.wire.admission import AdmissionReview, intact, object_of, with_object
 from webhooks.wire.authentication import TokenReview
+from webhooks.wire.objects import Object
 
 Flow: TypeAlias = Generator[list[tuple[AnyPolicy, Any]], list[Result], "Verdict"]
 
@@ -111,37 +112,38 @@ def _change(review: AdmissionReview, outcome: Replace | Patch) -> tuple[Admissio
         PolicyFailure: an outcome that cannot be followed.
         TypeError: a value in it that is not JSON.
     """
-    tree, patch = object_of(review), None
-    if tree is None or review.operation == "DELETE":
+    before, patch = object_of(review), None
+    if not before.present or review.operation == "DELETE":
         raise PolicyFailure("changed an object where there is none to change (DELETE)")
-    if isinstance(outcome, Replace):
-        changed = settle(outcome.object)
-    else:
+    if isinstance(outcome, Patch):
         patch = orjson.dumps(outcome.operations)
         operations = orjson.loads(patch)  # and no longer the policy's own
         if operations != list(outcome.operations):
             raise PolicyFailure("a value in the patch is not JSON")
-        changed = patching.apply(tree, operations)
+        changed = before.patched(operations)
         for operation in operations:
             if operation["op"] not in _SENT or not operation["path"]:
                 patch = None
-    if not isinstance(changed, dict):
-        raise PolicyFailure("replaced the object by something that is none")
-    return (review if changed is tree else with_object(review, changed)), patch
+    else:
+        tree = settle(outcome.object)
+        if not isinstance(tree, dict):
+            raise PolicyFailure("replaced the object by something that is none")
+        changed = before if tree is before.tree else Object.of(tree)
+    return (review if changed is before else with_object(review, changed)), patch
 
 
-def _patch(original: Any, tree: Any, patches: Sequence[bytes | None]) -> bytes | None:
+def _patch(original: Object, changed: Object, patches: Sequence[bytes | None]) -> bytes | None:
     """The patch that leads from the original to what the policies left, proven to apply; None where nothing changed.
 
     Raises:
         PatchError: it does not lead there.
     """
-    if len(patches) == 1 and patches[0] is not None and tree != original:
+    if len(patches) == 1 and patches[0] is not None:
         return patches[0]
-    operations = patching.diff(original, tree)
+    operations = patching.diff(original.tree, changed.tree)
     if not operations:
         return None
-    if patching.apply(original, operations) != tree:
+    if patching.apply(original.tree, operations) != changed.tree:
         raise PatchError("the patch does not lead to the object that was wanted")
     return orjson.dumps(operations)
 

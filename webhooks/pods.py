@@ -34,16 +34,20 @@ _POINTERS = {place: "".join(f"/{key}" for key in place) for place in (*_PLACES, 
 class Specs:
     """The containers of one object as they lie in it, found together, before their places in it can change."""
 
-    __slots__ = ("_found", "pointers")
+    __slots__ = ("_found", "_pointers")
 
     def __init__(self) -> None:
-        self.pointers: list[str] = []
-        self._found: list[dict[str, Any]] | None = None
+        self._pointers: list[str] = []
+        self._found: dict[str, dict[str, Any]] | None = None
 
-    def find(self, obj: Any) -> list[dict[str, Any]]:
-        """The containers in an object: the one in which they were first looked for."""
+    def add(self, pointer: str) -> None:
+        """Know of one more container."""
+        self._pointers.append(pointer)
+
+    def find(self, obj: Any) -> dict[str, dict[str, Any]]:
+        """The containers in an object, by their pointers: the object in which they were first looked for."""
         if self._found is None:
-            self._found = [_resolved(obj, pointer) for pointer in self.pointers]
+            self._found = {pointer: _resolved(obj, pointer) for pointer in self._pointers}
         return self._found
 
 
@@ -61,23 +65,19 @@ class Container(msgspec.Struct, frozen=True, eq=False):
         image: its image as it is written; empty if absent or not a string.
         kind: the list it is in: ``containers``, ``initContainers`` or ``ephemeralContainers``.
         pointer: where it is in the object, a JSON pointer such as ``/spec/template/spec/containers/0``.
-        number: which of all containers of the object it is.
-        specs: all of them, as they lie in the object.
-        owner: gives that object.
     """
 
     name: str
     image: str
     kind: str
     pointer: str
-    number: int
-    specs: Specs
-    owner: Callable[[], dict[str, Any]]
+    _specs: Specs
+    _owner: Callable[[], dict[str, Any]]
 
     @property
     def spec(self) -> dict[str, Any]:
         """The container itself, as it lies in the object: changing it changes the object."""
-        return self.specs.find(self.owner())[self.number]
+        return self._specs.find(self._owner())[self.pointer]
 
     @property
     def reference(self) -> ImageReference:
@@ -105,7 +105,6 @@ def containers(obj: dict[str, Any], owner: Callable[[], dict[str, Any]] | None =
     """
     found: list[Container] = []
     specs = Specs()
-    pointers = specs.pointers
     owner = owner or (lambda: obj)
     for spec, base in _pod_specs(obj):
         for kind in _CONTAINER_KINDS:
@@ -121,8 +120,27 @@ def containers(obj: dict[str, Any], owner: Callable[[], dict[str, Any]] | None =
                 name, image = container.get("name"), container.get("image")
                 name = name if isinstance(name, str) else ""
                 image = image if isinstance(image, str) else ""
-                found.append(Container(name, image, kind, pointer, len(found), specs, owner))
-                pointers.append(pointer)
+                found.append(Container(name, image, kind, pointer, specs, owner))
+                specs.add(pointer)
+    return found
+
+
+def outlined(spec: Any, base: str, owner: Callable[[], dict[str, Any]]) -> list[Container]:
+    """Every container of a pod spec of which no more is known than these.
+
+    Args:
+        spec: an object with the three lists; anything false for none.
+        base: its JSON pointer.
+        owner: as in `containers`.
+    """
+    found: list[Container] = []
+    specs = Specs()
+    if spec:
+        for kind in _CONTAINER_KINDS:
+            for index, container in enumerate(getattr(spec, kind) or ()):
+                pointer = f"{base}/{kind}/{index}"
+                found.append(Container(container.name or "", container.image or "", kind, pointer, specs, owner))
+                specs.add(pointer)
     return found
 
 

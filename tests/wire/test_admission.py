@@ -14,6 +14,7 @@ from webhooks.wire.admission import (
     object_of,
     with_object,
 )
+from webhooks.wire.objects import Object
 from webhooks.wire.users import User
 
 from ..builders import (
@@ -311,7 +312,7 @@ def test_a_container_is_changed_in_the_policys_own_copy() -> None:
     review = admission_review(obj=pod())
     review.containers()[0].spec["image"] = "changed"
     assert review.object["spec"]["containers"][0]["image"] == "changed"
-    assert object_of(review) == pod()
+    assert object_of(review).tree == pod()
 
 
 def test_every_policy_has_its_own_copies() -> None:
@@ -322,8 +323,8 @@ def test_every_policy_has_its_own_copies() -> None:
     review.labels["a"] = "b"
     other = review.fresh()
     assert (other.object, other.old_object, other.labels) == (pod(), pod("old"), {})
-    assert object_of(review) == pod()
-    replaced = with_object(review, pod("replaced"))
+    assert object_of(review).tree == pod()
+    replaced = with_object(review, Object.of(pod("replaced")))
     assert (replaced.object, replaced.old_object) == (pod("replaced"), pod("old"))
     assert (replaced.uid, replaced.user) == (review.uid, review.user)
 

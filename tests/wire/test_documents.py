@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from webhooks.errors import MalformedReview
 from webhooks.wire import documents
-from webhooks.wire.documents import MAX_VALUES, NULL, Document, load, load_exactly
+from webhooks.wire.documents import MAX_VALUES, Document, load, load_exactly
 
 from ..builders import MAX_INT, MIN_INT, nested, recorded, written
 
@@ -176,13 +176,6 @@ def test_a_document_is_read_once_and_only_when_asked_for() -> None:
     for _ in range(2):
         with pytest.raises(MalformedReview, match="duplicate key 'a'"):
             _ = broken.tree
-
-
-def test_a_document_may_be_decoded_already() -> None:
-    tree = {"a": 1}
-    assert Document.of(tree).tree is tree
-    assert Document.of(None).tree is None
-    assert NULL.tree is None
 
 
 def test_threads_do_not_disturb_each_other() -> None:

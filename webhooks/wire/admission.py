@@ -10,15 +10,16 @@ from webhooks.drafts import draft
 from webhooks.errors import REASONS, MalformedReview
 from webhooks.pods import Container, Specs, containers
 from webhooks.wire import envelopes
-from webhooks.wire.documents import NULL, Document
+from webhooks.wire.documents import Document
 from webhooks.wire.groups import ADMISSION
+from webhooks.wire.objects import NULL, Object
 from webhooks.wire.users import User, user_of
 
 KIND = "AdmissionReview"
 OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 
-_TEXTS = frozenset((str,))
 _MAX_UID = 256
+_OBJECT, _NULL = b"{n"  # what they begin with
 _Text = str | msgspec.UnsetType | None
 
 
@@ -112,7 +113,7 @@ class AdmissionReview:
         "lent",
     )
 
-    def __init__(self, envelope: _Envelope, object_: Document, old_object: Document) -> None:
+    def __init__(self, envelope: _Envelope, object_: Object, old_object: Object) -> None:
         self._envelope = envelope
         self._request = envelope.request
         self._object = object_
@@ -210,22 +211,22 @@ class AdmissionReview:
     @property
     def name(self) -> str:
         """The object's name; where the server is still to make one, the `generate_name` it starts with."""
-        return self._request.name or self._metadata_text("name") or self.generate_name
+        return self._request.name or self._target.text("name") or self.generate_name
 
     @property
     def generate_name(self) -> str:
         """The beginning of the name that the server will make; empty where a name was given."""
-        return self._metadata_text("generateName")
+        return self._target.text("generateName")
 
     @property
     def labels(self) -> dict[str, str]:
         """The labels of the `target`; a copy."""
-        return _map_of(self._target.tree, "labels")
+        return self._target.labels()
 
     @property
     def annotations(self) -> dict[str, str]:
         """The annotations of the `target`; a copy."""
-        return _map_of(self._target.tree, "annotations")
+        return self._target.annotations()
 
     def containers(self) -> list[Container]:
         """Every container of the `target` (regular, init and ephemeral), whichever kind bears the pod.
@@ -233,14 +234,12 @@ class AdmissionReview:
         Raises:
             ValueError: the object is so misshapen that a container could hide in it.
         """
-        tree = self._target.tree if self._target_draft is msgspec.UNSET else self._target_draft
-        if tree is None:
-            return []
-        found = containers(tree, lambda: self.target)
+        draft = self._target_draft
+        if draft is not msgspec.UNSET:
+            return containers(draft) if draft is not None else []
+        found = self._target.containers(lambda: self.target)
         if found:
-            self._specs.append(found[0].specs)
-        if tree is self._target_draft:
-            self._find_specs()
+            self._specs.append(found[0]._specs)
         return found
 
     @property
@@ -262,19 +261,15 @@ class AdmissionReview:
         for specs in self._specs:
             specs.find(self._target_draft)
 
-    def _metadata_text(self, key: str) -> str:
-        value = _metadata(self._target.tree).get(key)
-        return value if isinstance(value, str) else ""
+
+def object_of(review: AdmissionReview) -> Object:
+    """The object of a review, as all its policies share it."""
+    return review._object
 
 
-def object_of(review: AdmissionReview) -> Any:
-    """The object of a review, as all its policies share it: not to be changed."""
-    return review._object.tree
-
-
-def with_object(review: AdmissionReview, tree: Any) -> AdmissionReview:
+def with_object(review: AdmissionReview, object_: Object) -> AdmissionReview:
     """The review for the next policy, with another object in place of the one that came."""
-    return AdmissionReview(review._envelope, Document.of(tree), review._old_object)
+    return AdmissionReview(review._envelope, object_, review._old_object)
 
 
 def intact(review: AdmissionReview) -> bool:
@@ -284,26 +279,7 @@ def intact(review: AdmissionReview) -> bool:
 
 def label_sets(review: AdmissionReview) -> list[dict[str, str]]:
     """The labels of the object and of the old object, of those that are there."""
-    trees = (review._object.tree, review._old_object.tree)
-    return [_map_of(tree, "labels") for tree in trees if tree is not None]
-
-
-def _metadata(tree: Any) -> dict[str, Any]:
-    metadata = tree.get("metadata") if tree is not None else None
-    if metadata is None:
-        return {}
-    if type(metadata) is not dict:
-        raise MalformedReview("metadata is not an object", code=422)
-    return metadata
-
-
-def _map_of(tree: Any, key: str) -> dict[str, str]:
-    value = _metadata(tree).get(key)
-    if value is None:
-        return {}
-    if type(value) is not dict or not _TEXTS.issuperset(map(type, value.values())):
-        raise MalformedReview(f"metadata.{key} is not a map of texts", code=422)
-    return dict(value)
+    return [each.labels() for each in (review._object, review._old_object) if each.present]
 
 
 def decode(body: bytes) -> AdmissionReview:
@@ -320,16 +296,19 @@ def decode(body: bytes) -> AdmissionReview:
         raise MalformedReview(f"request.uid is empty or longer than {_MAX_UID} characters")
     if request.operation not in OPERATIONS:
         raise MalformedReview(f"request.operation {request.operation[:32]!r} is not known")
-    return AdmissionReview(envelope, _object(request.object, "object"), _object(request.oldObject, "oldObject"))
+    kind = request.kind.kind
+    return AdmissionReview(
+        envelope, _object(request.object, kind, "object"), _object(request.oldObject, kind, "oldObject")
+    )
 
 
-def _object(raw: msgspec.Raw | msgspec.UnsetType, field: str) -> Document:
+def _object(raw: msgspec.Raw | msgspec.UnsetType, kind: str, field: str) -> Object:
     if raw is msgspec.UNSET:
         return NULL
-    text = bytes(raw)
-    if text[:1] == b"{":
-        return Document(text)
-    if text == b"null":
+    first = memoryview(raw)[0]
+    if first == _OBJECT:
+        return Object(raw, kind)
+    if first == _NULL:
         return NULL
     raise MalformedReview(f"request.{field} is not an object")
 

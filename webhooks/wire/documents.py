@@ -11,6 +11,7 @@ import re
 import threading
 from typing import Any, NoReturn
 
+import msgspec
 import orjson
 
 from webhooks.errors import MalformedReview
@@ -46,40 +47,43 @@ _nest = _Nest()
 _NEST_WIDTH = _ENCODER_DEPTH - MAX_DEPTH + _ENVELOPE_DEPTH
 
 
+UNREAD: Any = object()
+
+
 class Document:
     """One JSON value inside a review: kept as it came until somebody reads it.
 
     Attributes:
         raw: as it came.
-        tree: decoded when first asked for, and shared by all who ask: not to be changed. Asking raises what `load`
-            raises.
     """
 
-    __slots__ = ("_malformed", "_sealed", "raw", "tree")
+    __slots__ = ("_malformed", "_sealed", "_tree", "raw")
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes | msgspec.Raw) -> None:
         self.raw = raw
+        self._tree: Any = UNREAD
         self._malformed: MalformedReview | None = None
         self._sealed: bytes | None = None
 
-    @classmethod
-    def of(cls, tree: Any) -> "Document":
-        """A document that is decoded already."""
-        document = cls(b"")
-        document.tree = tree
-        return document
+    @property
+    def tree(self) -> Any:
+        """The value, decoded when first asked for, and shared by all who ask: not to be changed.
 
-    def __getattr__(self, name: str) -> Any:
-        if name != "tree":
-            raise AttributeError(name)
-        if self._malformed is not None:
-            raise self._malformed
-        try:
-            self.tree, self._sealed = _read(self.raw, _OBJECT_DEPTH)
-        except MalformedReview as malformed:
-            self._malformed = malformed
-            raise
-        return self.tree
+        Raises:
+            MalformedReview: as `load` does, and the same each time.
+        """
+        if self._tree is UNREAD:
+            if self._malformed is not None:
+                raise self._malformed
+            try:
+                self._tree, self._sealed = self._read()
+            except MalformedReview as malformed:
+                self._malformed = malformed
+                raise
+        return self._tree
+
+    def _read(self) -> tuple[Any, bytes | None]:
+        return _read(bytes(self.raw), _OBJECT_DEPTH)
 
     def lend(self) -> Any:
         """The tree, to somebody who must not change it: `intact` tells whether that was so."""
@@ -90,9 +94,6 @@ class Document:
     def intact(self) -> bool:
         """Whether nobody to whom the tree was lent has changed it."""
         return self._sealed is None or orjson.dumps(self.tree) == self._sealed
-
-
-NULL = Document(b"null")
 
 
 def load(raw: bytes, depth: int = _OBJECT_DEPTH) -> Any:

@@ -1,0 +1,128 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhooks.errors import MalformedReview, PatchError
+from webhooks.wire import objects
+from webhooks.wire.documents import load
+from webhooks.wire.objects import NULL, Object
+
+from ..builders import Json, pod, written
+
+KEYS = st.sampled_from(["a", "b/c", "d~e", "app.kubernetes.io/name", ""])
+TEXTS = st.dictionaries(KEYS, st.sampled_from(["", "x", "<y>", "é"]), max_size=3)
+ANYTHING = st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3) | st.just([]) | st.just({})
+CONTAINERS = st.lists(
+    st.fixed_dictionaries({}, optional={"name": st.text(max_size=3) | ANYTHING, "image": st.just("app:1") | ANYTHING}),
+    max_size=3,
+)
+METADATA = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": st.text(max_size=3) | ANYTHING,
+        "generateName": st.text(max_size=3) | ANYTHING,
+        "labels": TEXTS | ANYTHING,
+        "annotations": TEXTS | ANYTHING,
+        "uid": ANYTHING,
+        "unknown": ANYTHING,
+    },
+)
+PODS = st.fixed_dictionaries(
+    {"kind": st.just("Pod"), "apiVersion": st.sampled_from(["v1", "example.com/v1"]), "metadata": METADATA},
+    optional={
+        "spec": ANYTHING
+        | st.fixed_dictionaries(
+            {}, optional={"containers": CONTAINERS | ANYTHING, "initContainers": CONTAINERS, "volumes": ANYTHING}
+        )
+    },
+)
+MAPS = ["/metadata/labels", "/metadata/annotations"]
+ENDS = ["", "/a", "/b~1c", "/d~0e", "/", "/-", "/none/of/it"]
+OPERATIONS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "op": st.sampled_from(["add", "replace", "remove", "test"]),
+            "path": st.sampled_from([*(map_ + end for map_ in MAPS for end in ENDS), "/metadata", "/metadata/name"]),
+            "value": st.sampled_from(["x", "", None, 1, True, {}, {"a": "x"}, {"a": 1}, []]),
+        }
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def both(tree: Json) -> tuple[Object, Object]:
+    """An object as it comes, and the same decoded whole."""
+    raw = written(tree).strip()
+    return Object(raw, tree["kind"]), Object.of(load(raw))
+
+
+def told(found: Object) -> list[Any]:
+    """All that helpers tell of an object, errors too."""
+    asked: list[Callable[[], Any]] = [
+        lambda: found.text("name"),
+        lambda: found.text("generateName"),
+        found.labels,
+        found.annotations,
+        lambda: [
+            (each.name, each.image, each.kind, each.pointer, each.spec) for each in found.containers(lambda: found.tree)
+        ],
+        lambda: found.tree,
+    ]
+    return [_result(each) for each in asked]
+
+
+def _result(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except (MalformedReview, PatchError, ValueError) as error:
+        return type(error), str(error)
+
+
+@given(PODS)
+def test_an_outline_tells_what_the_whole_tells(tree: Json) -> None:
+    outlined, whole = both(tree)
+    assert told(outlined) == told(whole)
+
+
+@given(PODS, OPERATIONS)
+def test_a_patch_does_to_an_outline_what_it_does_to_the_whole(tree: Json, operations: list[Json]) -> None:
+    outlined, whole = both(tree)
+    mine, its = (_result(lambda each=each: each.patched(operations)) for each in (outlined, whole))
+    if isinstance(its, Object):
+        assert told(mine) == told(its)
+        assert (mine is outlined) == (its is whole)
+    else:
+        assert mine == its
+
+
+def test_what_is_only_labelled_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, _ = both(pod(labels={"app": "web"}))
+    monkeypatch.setattr(objects.Document, "tree", property(lambda _: pytest.fail("was decoded")))
+    assert found.labels() == {"app": "web"}
+    assert [each.image for each in found.containers(dict)] == ["registry.k8s.io/app:1"]
+    changed = found.patched([{"op": "add", "path": "/metadata/labels/tier", "value": "front"}])
+    assert changed.labels() == {"app": "web", "tier": "front"}
+    assert found.labels() == {"app": "web"}
+
+
+def test_labels_are_copies() -> None:
+    for found in both(pod(labels={"app": "web"})):
+        found.labels().clear()
+        assert found.labels() == {"app": "web"}
+
+
+@pytest.mark.parametrize("value", [None, [], "pod", 1])
+def test_a_patch_leaves_an_object(value: Any) -> None:
+    for found in both(pod()):
+        with pytest.raises(PatchError, match="nothing is left of the object"):
+            found.patched([{"op": "replace", "path": "", "value": value}])
+
+
+def test_where_there_is_no_object_there_is_nothing_in_it() -> None:
+    assert not NULL.present
+    assert NULL.tree is None
+    assert (NULL.labels(), NULL.annotations(), NULL.text("name"), NULL.containers(dict)) == ({}, {}, "", [])
