@@ -23,25 +23,22 @@ class Head(msgspec.Struct):
     limit: int
 
 
+_PLAIN = Head(None, MAX_BODY)
+
+
 def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
     """Read what a request's headers, with lower-case names, say of its body."""
-    media_type, encoding, limit, waits = b"", b"identity", MAX_BODY, False
-    for name, value in headers:
-        if name == b"content-type":
-            media_type = value
-        elif name == b"content-encoding":
-            encoding = value
-        elif name == b"content-length" and int(value) > MAX_BODY:
-            limit = HEAD
-        elif name == b"expect":
-            waits = True
-    if waits and limit < MAX_BODY:
-        limit = 0
-    if encoding != b"identity" and encoding.lower() not in (b"", b"identity"):
+    said = dict(headers)
+    limit = MAX_BODY
+    if int(said.get(b"content-length", 0)) > MAX_BODY:
+        limit = 0 if b"expect" in said else HEAD
+    encoding = said.get(b"content-encoding")
+    if encoding is not None and encoding.lower() not in (b"", b"identity"):
         return Head(error(415, "the body must come without content encoding", close=True), limit)
+    media_type = said.get(b"content-type", b"")
     if media_type != b"application/json" and media_type.split(b";")[0].strip().lower() != b"application/json":
         return Head(error(415, "the body must be application/json", close=True), limit)
-    return Head(None, limit)
+    return _PLAIN if limit == MAX_BODY else Head(None, limit)
 
 
 def too_large() -> MalformedReview:

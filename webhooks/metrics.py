@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from webhooks.decisions import Deny
+from webhooks.decisions import Allow, Deny, Outcome
 from webhooks.flows import Verdict
 from webhooks.policy import AnyPolicy
 from webhooks.running import Pace
@@ -92,11 +92,15 @@ class Metrics:
         """Count what a review of a kind came to."""
         observers = self._observers
         for result in verdict.results:
-            outcome = type(result.outcome or result.failure)
-            durations = observers.get((result.policy, outcome)) or self._observer(result.policy, outcome)
-            durations.buckets[bisect_left(_BOUNDS, result.seconds)] += 1
-            durations.sum += result.seconds
-        self.count(kind, *_summary(verdict))
+            came, seconds = type(result.outcome or result.failure), result.seconds
+            durations = observers.get((result.policy, came)) or self._observer(result.policy, came)
+            durations.buckets[bisect_left(_BOUNDS, seconds)] += 1
+            durations.sum += seconds
+        outcome = verdict.outcome
+        if type(outcome) is Allow:
+            self.count(kind, "allow" if verdict.patch is None else "patch", 200)
+        else:
+            self.count(kind, *_summary(outcome))
 
     def count(self, kind: str, verdict: str, code: int) -> None:
         """Count a review."""
@@ -162,10 +166,7 @@ class _Families(Collector):
         return reviews, seconds, events, in_place, overrun
 
 
-def _summary(verdict: Verdict) -> tuple[str, int]:
-    outcome = verdict.outcome
+def _summary(outcome: Outcome | None) -> tuple[str, int]:
     if outcome is None:
         return "failed", 500
-    if isinstance(outcome, Deny):
-        return "deny", outcome.code
-    return "patch" if verdict.patch is not None else type(outcome).__name__.lower(), 200
+    return type(outcome).__name__.lower(), outcome.code if isinstance(outcome, Deny) else 200

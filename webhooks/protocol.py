@@ -8,6 +8,7 @@ that is still being answered, goes the common way.
 from collections.abc import Awaitable
 from typing import Any
 
+import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from webhooks.answers import Answer
@@ -18,31 +19,18 @@ _KEEP = b"%s%scontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s"
 _CLOSE = b"%s%scontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s"
 
 
-class _Review:
+class _Review(msgspec.Struct, eq=False):
     """A review on its way in or out; to the base class it is a request-response cycle."""
 
-    __slots__ = (
-        "asked",
-        "body",
-        "disconnected",
-        "endpoint",
-        "keep_alive",
-        "limit",
-        "query",
-        "refusal",
-        "response_complete",
-    )
-
-    def __init__(self, endpoint: AnyEndpoint, query: bytes, keep_alive: bool, limit: int) -> None:
-        self.endpoint = endpoint
-        self.query = query
-        self.keep_alive = keep_alive
-        self.limit = limit
-        self.body: bytes | bytearray = b""
-        self.response_complete = False
-        self.disconnected = False
-        self.asked = False  # whether all of it has come
-        self.refusal: Answer | None = None
+    endpoint: AnyEndpoint
+    query: bytes
+    keep_alive: bool
+    limit: int
+    refusal: Answer | None
+    body: bytes | bytearray = b""
+    asked: bool = False  # whether all of it has come
+    response_complete: bool = False
+    disconnected: bool = False
 
     @property
     def message_event(self) -> "_Review":
@@ -61,6 +49,7 @@ class ReviewProtocol(HttpToolsProtocol):
         self._endpoints = self.config.app.endpoints_by_path  # type: ignore[union-attr]
         self._review: _Review | None = None
         self._idle_since = 0.0
+        self._headers: tuple[list[tuple[bytes, bytes]], bytes] = [], b""
         self._malformed = ""  # what is wrong with what came behind requests that are still to be answered
 
     def _unset_keepalive_if_required(self) -> None:
@@ -117,9 +106,8 @@ class ReviewProtocol(HttpToolsProtocol):
             return
         keep_alive = self.parser.should_keep_alive() and self.parser.get_http_version() == "1.1"
         head = read_head(self.headers)
-        self._review = review = _Review(endpoint, query, keep_alive, head.limit)
+        self._review = review = _Review(endpoint, query, keep_alive, head.limit, head.refusal)
         self.cycle = review  # type: ignore[assignment]
-        review.refusal = head.refusal
         if self.expect_100_continue:
             self._go_on(review)
 
@@ -191,9 +179,11 @@ class ReviewProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         close = answer.close or not review.keep_alive
-        headers = b"".join([b"%s: %s\r\n" % header for header in self.server_state.default_headers])
+        headers = self.server_state.default_headers
+        if headers is not self._headers[0]:  # a new list each second, for the date in it
+            self._headers = headers, b"".join([b"%s: %s\r\n" % header for header in headers])
         head = _CLOSE if close else _KEEP
-        self.transport.write(head % (STATUS_LINE[answer.code], headers, len(answer.body), answer.body))
+        self.transport.write(head % (STATUS_LINE[answer.code], self._headers[1], len(answer.body), answer.body))
         if close:
             self.transport.close()
         self.on_response_complete()

@@ -9,6 +9,7 @@ write as we do, compactly, so the proof nearly always holds; when it does not, a
 import json
 import re
 import threading
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import msgspec
@@ -53,14 +54,14 @@ UNREAD: Any = object()
 class Document:
     """One JSON value inside a review: kept as it came until somebody reads it.
 
-    Attributes:
-        raw: as it came.
+    Args:
+        raw: as it came, or what gives that.
     """
 
-    __slots__ = ("_malformed", "_sealed", "_tree", "raw")
+    __slots__ = ("_malformed", "_raw", "_sealed", "_tree")
 
-    def __init__(self, raw: bytes | msgspec.Raw) -> None:
-        self.raw = raw
+    def __init__(self, raw: bytes | msgspec.Raw | Callable[[], bytes | msgspec.Raw]) -> None:
+        self._raw: Any = raw
         self._tree: Any = UNREAD
         self._malformed: MalformedReview | None = None
         self._sealed: bytes | None = None
@@ -83,7 +84,8 @@ class Document:
         return self._tree
 
     def _read(self) -> tuple[Any, bytes | None]:
-        return _read(bytes(self.raw), _OBJECT_DEPTH)
+        raw = self._raw() if callable(self._raw) else self._raw
+        return _read(bytes(raw), _OBJECT_DEPTH)
 
     def lend(self) -> Any:
         """The tree, to somebody who must not change it: `intact` tells whether that was so."""

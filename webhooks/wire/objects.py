@@ -10,30 +10,31 @@ from webhooks import patching, pods
 from webhooks.errors import MalformedReview, PatchError
 from webhooks.pods import Container
 from webhooks.wire.documents import UNREAD, Document
-from webhooks.wire.outlines import Outline, outline_of
+from webhooks.wire.outlines import Outline, decode_known, outline_of
 
 _TEXTS = frozenset((str,))
-_IN_A_MAP = re.compile(r"/metadata/(?:labels|annotations)(?:/[^/]*)?", re.DOTALL)
-_SIMPLE = frozenset(("add", "replace", "remove"))
+_IN_A_MAP = re.compile(r"/metadata/(labels|annotations)(?:/((?:[^/~]|~[01])*))?", re.DOTALL)
 
 
 class Object(Document):
     """An object as a review brings it, or as a policy leaves it: shared by all who ask, never changed.
 
     Args:
-        raw: as it came.
+        raw: as it came, or what gives that.
         kind: its kind, as the request names it.
+        known: of its kind's `KNOWN` type, if it was decoded as that.
 
     Attributes:
         present: whether there is one; else it is null.
     """
 
-    __slots__ = ("_kind", "_outline", "_patched", "present")
+    __slots__ = ("_kind", "_known", "_outline", "_patched", "present")
 
-    def __init__(self, raw: bytes | msgspec.Raw, kind: str = "") -> None:
+    def __init__(self, raw: Any, kind: str = "", known: Any = None) -> None:
         super().__init__(raw)
         self.present = True
         self._kind = kind
+        self._known = known
         self._outline: Any = UNREAD
         self._patched: tuple[Object, Sequence[Mapping[str, Any]]] | None = None
 
@@ -95,14 +96,13 @@ class Object(Document):
             PatchError: they do not apply, or leave no object.
         """
         outline = self._outlined()
-        if outline is not None and all(map(_is_in_a_map, operations)):
-            changed = _patched_outline(outline, operations)
+        changed = None if outline is None else _patched_outline(outline, operations)
+        if changed is not None:
             if changed is outline:
                 return self
-            if changed is not None:
-                found = Object(b"")
-                found._outline, found._patched = changed, (self, operations)
-                return found
+            found = Object(b"")
+            found._outline, found._patched = changed, (self, operations)
+            return found
         tree = patching.apply(self.tree, operations)
         if not isinstance(tree, dict):
             raise PatchError("nothing is left of the object, or something that is none")
@@ -110,10 +110,12 @@ class Object(Document):
         return self if same else Object.of(tree)
 
     def _outlined(self) -> Outline | None:
-        outline = self._outline
-        if outline is UNREAD:
-            outline = self._outline = None if self._tree is not UNREAD else outline_of(self.raw, self._kind)
-        return outline  # type: ignore[no-any-return]
+        if self._outline is UNREAD:
+            known = self._known
+            if known is None and self._tree is UNREAD:
+                known = decode_known(self._raw, self._kind)
+            self._outline = None if known is None else outline_of(known, self._kind)
+        return self._outline  # type: ignore[no-any-return]
 
     def _read(self) -> tuple[Any, bytes | None]:
         if self._patched is None:
@@ -136,26 +138,39 @@ class _Null(Object):
 NULL = _Null()
 
 
-def _is_in_a_map(operation: Any) -> bool:
-    """Whether labels and annotations are all that an operation needs to know and may change."""
-    if type(operation) is not dict or operation.get("op") not in _SIMPLE:
-        return False
-    path = operation.get("path")
-    return type(path) is str and _IN_A_MAP.fullmatch(path) is not None
-
-
 def _patched_outline(outline: Outline, operations: Sequence[Mapping[str, Any]]) -> Outline | None:
-    """The outline after operations: itself where they change nothing, None where it has no outline any more."""
-    maps = {"labels": outline.labels, "annotations": outline.annotations}
-    before = {"metadata": {name: map_ for name, map_ in maps.items() if map_ is not msgspec.UNSET}}
-    after = patching.apply(before, operations)
-    if after == before:
+    """The outline after operations that set labels and annotations, itself if they change nothing; None after others.
+
+    Most patches set a label. To apply one to a map takes a tenth of what decoding an object takes to apply it to that.
+    """
+    maps: dict[str, Any] = {"labels": outline.labels, "annotations": outline.annotations}
+    for operation in operations:
+        path, value = _setting(operation)
+        place = _IN_A_MAP.fullmatch(path)
+        if place is None:
+            return None
+        name, key = place.groups()
+        map_ = maps[name]
+        if key is None:
+            if type(value) is not dict or not _is_texts(value):
+                return None
+            maps[name] = value
+        elif type(value) is str and type(map_) is dict:
+            maps[name] = {**map_, key.replace("~1", "/").replace("~0", "~"): value}
+        else:
+            return None
+    labels, annotations = maps.values()
+    if labels == outline.labels and annotations == outline.annotations:
         return outline
-    metadata = after["metadata"]
-    labels, annotations = (metadata.get(name, msgspec.UNSET) for name in maps)
-    if not (_is_texts(labels) and _is_texts(annotations)):
-        return None
     return Outline(outline.name, outline.generate_name, labels, annotations, outline.pod, outline.pointer)
+
+
+def _setting(operation: Any) -> tuple[str, Any]:
+    """Where an operation puts what, whatever is there; nothing nowhere if it is of another sort."""
+    if type(operation) is not dict or operation.get("op") != "add" or "value" not in operation:
+        return "", None
+    path = operation.get("path")
+    return (path, operation["value"]) if type(path) is str else ("", None)
 
 
 def _is_texts(value: Any) -> bool:

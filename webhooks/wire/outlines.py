@@ -9,6 +9,7 @@ need be. What does not prove so (a field newer than this list, another writer's 
 passed over, as in objects that nobody reads, syntax is all that is checked.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ _Rest = msgspec.Raw | msgspec.UnsetType
 _Text = str | msgspec.UnsetType
 _Texts = dict[str, str] | msgspec.UnsetType | None
 
-_LARGE = 256 * 1024  # bytes, above which a document may hold too many values: its reader counts them
+LARGE = 256 * 1024  # bytes, above which a document may hold too many values: its reader counts them
 
 
 class Outline(msgspec.Struct):
@@ -40,27 +41,35 @@ class Outline(msgspec.Struct):
     pointer: str
 
 
-def outline_of(raw: msgspec.Raw | bytes, kind: str) -> Outline | None:
-    """The outline of an object; None where it has none that is sure.
+def decode_known(raw: msgspec.Raw | bytes, kind: str) -> Any:
+    """An object decoded as its kind's `KNOWN` type; None where it has none or does not prove to be of it.
 
     Args:
         raw: the object.
         kind: its kind, as the request names it.
     """
-    known = _KINDS.get(kind)
-    if known is None or len(raw) > _LARGE:
+    decode = _decoders.get(kind)
+    if decode is None or len(raw) > LARGE:
         return None
-    decode, place, pointer = known
     try:
-        found = decode(raw)
+        known = decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None  # the exact reader says what is wrong
-    metadata = found.metadata
-    if not metadata or found.kind != kind or not found.apiVersion or "." in found.apiVersion:
+    return known if len(_encode(known)) == len(raw) else None
+
+
+def outline_of(known: Any, kind: str) -> Outline | None:
+    """The outline of an object; None where it is not of the kind that the request names, or has no metadata.
+
+    Args:
+        known: the object, of its kind's `KNOWN` type.
+        kind: that kind.
+    """
+    metadata = known.metadata
+    if not metadata or known.kind != kind or not known.apiVersion or "." in known.apiVersion:
         return None
-    if len(_encode(found)) != len(raw):
-        return None
-    pod = found
+    place, pointer = _PLACES[kind]
+    pod = known
     for key in place:
         pod = getattr(pod, key) if pod else pod
     return Outline(metadata.name, metadata.generateName, metadata.labels, metadata.annotations, pod, pointer)
@@ -154,16 +163,18 @@ _SPECS = {
 }
 
 
-def _decoder(spec: Any) -> Any:
-    object_ = _struct(
+def _object(spec: Any) -> Any:
+    return _struct(
         "kind apiVersion metadata spec status",
         kind=_Text,
         apiVersion=_Text,
         metadata=_unless_absent(_Metadata),
         spec=_unless_absent(spec),
     )
-    return msgspec.json.Decoder(object_).decode
 
 
+# The types of the kinds that have outlines.
+KNOWN: Mapping[str, Any] = {kind: _object(spec) for kind, (spec, _) in _SPECS.items()}
+_PLACES = {kind: (place, "/" + "/".join(place)) for kind, (_, place) in _SPECS.items()}
+_decoders = {kind: msgspec.json.Decoder(type_).decode for kind, type_ in KNOWN.items()}
 _encode = msgspec.json.Encoder().encode
-_KINDS = {kind: (_decoder(spec), place, "/" + "/".join(place)) for kind, (spec, place) in _SPECS.items()}
