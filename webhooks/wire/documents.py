@@ -89,9 +89,10 @@ class Document:
 
     def lend(self) -> Any:
         """The tree, to somebody who must not change it: `intact` tells whether that was so."""
+        tree = self.tree  # which seals itself if the proof has written it already
         if self._sealed is None:
-            self._sealed = orjson.dumps(self.tree)
-        return self.tree
+            self._sealed = orjson.dumps(tree)
+        return tree
 
     def intact(self) -> bool:
         """Whether nobody to whom the tree was lent has changed it."""
