@@ -6,11 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhooks.errors import MalformedReview, PatchError
-from webhooks.wire import objects
+from webhooks.wire import admission, objects
+from webhooks.wire.admission import object_of
 from webhooks.wire.documents import load
 from webhooks.wire.objects import NULL, Object
 
-from ..builders import Json, pod, written
+from ..builders import Json, admission_body, pod, written
 
 KEYS = st.sampled_from(["a", "b/c", "d~e", "app.kubernetes.io/name", ""])
 TEXTS = st.dictionaries(KEYS, st.sampled_from(["", "x", "<y>", "é"]), max_size=3)
@@ -97,6 +98,19 @@ def test_a_patch_does_to_an_outline_what_it_does_to_the_whole(tree: Json, operat
         assert (mine is outlined) == (its is whole)
     else:
         assert mine == its
+
+
+@given(PODS, st.permutations(["uid", "kind", "operation", "object", "oldObject"]), st.sampled_from(["", "\n", " "]))
+def test_an_object_is_the_same_however_its_envelope_was_decoded(tree: Json, order: list[str], end: str) -> None:
+    body = admission_body("UPDATE", tree, old=pod("old"))
+    request = {**{name: body["request"][name] for name in order}, **body["request"]}
+    raw = written({**body, "request": request}).strip() + end.encode()
+    found = _result(lambda: object_of(admission.decode(raw)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(admission, "_decoders", {})
+        plain = _result(lambda: object_of(admission.decode(raw)))
+    assert isinstance(plain, Object)
+    assert told(found) == told(plain) == told(Object.of(plain.tree))
 
 
 def test_what_is_only_labelled_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
