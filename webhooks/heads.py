@@ -17,10 +17,12 @@ class Head(msgspec.Struct):
         refusal: the answer to a body in a form that is not taken; None where it is JSON as it stands.
         limit: how many bytes to read before it is refused: few of a body that is announced as too large, just enough to
             tell whom to answer; none where the caller waits to be asked for it.
+        waits: whether the caller waits to be asked for the body.
     """
 
     refusal: Answer | None
     limit: int
+    waits: bool = False
 
 
 _PLAIN = Head(None, MAX_BODY)
@@ -29,16 +31,17 @@ _PLAIN = Head(None, MAX_BODY)
 def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
     """Read what a request's headers, with lower-case names, say of its body."""
     said = dict(headers)
+    waits = said.get(b"expect", b"").lower() == b"100-continue"
     limit = MAX_BODY
     if int(said.get(b"content-length", 0)) > MAX_BODY:
-        limit = 0 if b"expect" in said else HEAD
+        limit = 0 if waits else HEAD
     encoding = said.get(b"content-encoding")
     if encoding is not None and encoding.lower() not in (b"", b"identity"):
-        return Head(error(415, "the body must come without content encoding", close=True), limit)
+        return Head(error(415, "the body must come without content encoding", close=True), limit, waits)
     media_type = said.get(b"content-type", b"")
     if media_type != b"application/json" and media_type.split(b";")[0].strip().lower() != b"application/json":
-        return Head(error(415, "the body must be application/json", close=True), limit)
-    return _PLAIN if limit == MAX_BODY else Head(None, limit)
+        return Head(error(415, "the body must be application/json", close=True), limit, waits)
+    return Head(None, limit, waits) if waits or limit != MAX_BODY else _PLAIN
 
 
 def too_large() -> MalformedReview:

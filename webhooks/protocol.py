@@ -86,13 +86,17 @@ class ReviewProtocol(HttpToolsProtocol):
         """Begin a request; what the application needs of it is made when it is known to be for the application."""
         self.url = b""
         self.headers = []
-        self.expect_100_continue = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Note a header."""
+        self.headers.append((name.lower(), value))
 
     def _for_application(self) -> None:
-        url, headers, expect = self.url, self.headers, self.expect_100_continue
+        url, headers = self.url, self.headers
         super().on_message_begin()
-        self.url, self.expect_100_continue = url, expect
-        self.headers.extend(headers)
+        self.url = url
+        for name, value in headers:
+            super().on_header(name, value)
         self._review = None
         super().on_headers_complete()
 
@@ -108,7 +112,7 @@ class ReviewProtocol(HttpToolsProtocol):
         head = read_head(self.headers)
         self._review = review = _Review(endpoint, query, keep_alive, head.limit, head.refusal)
         self.cycle = review  # type: ignore[assignment]
-        if self.expect_100_continue:
+        if head.waits:
             self._go_on(review)
 
     def _go_on(self, review: _Review) -> None:

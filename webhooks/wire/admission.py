@@ -102,7 +102,7 @@ _KIND = re.compile(rb'"request":\{"uid":"[^"]*","kind":\{[^{}]*?"kind":"(\w+)"')
 _encode = msgspec.json.Encoder().encode
 
 
-class AdmissionReview:
+class AdmissionReview(msgspec.Struct, eq=False):
     """A request to store, change, delete or connect to an object, as a policy sees it.
 
     Every policy gets a review of its own: whatever it does to the objects stays with it until it returns them.
@@ -111,30 +111,16 @@ class AdmissionReview:
         lent: whether the policy has reached for an object.
     """
 
-    __slots__ = (
-        "_draft",
-        "_envelope",
-        "_object",
-        "_old_draft",
-        "_old_object",
-        "_request",
-        "_specs",
-        "_target",
-        "_user",
-        "lent",
-    )
-
-    def __init__(self, envelope: _Envelope, object_: Object, old_object: Object) -> None:
-        self._envelope = envelope
-        self._request = envelope.request
-        self._object = object_
-        self._old_object = old_object
-        self._target = old_object if self._request.operation == "DELETE" else object_
-        self._draft: Any = msgspec.UNSET
-        self._old_draft: Any = msgspec.UNSET
-        self._specs: list[Specs] = []
-        self._user: User | None = None
-        self.lent = False
+    # A struct is made quickest, and every policy gets one.
+    _envelope: _Envelope
+    _object: Object
+    _old_object: Object
+    _target: Object
+    _draft: Any = msgspec.UNSET
+    _old_draft: Any = msgspec.UNSET
+    _specs: list[Specs] = []
+    _user: User | None = None
+    lent: bool = False
 
     def __repr__(self) -> str:
         where = f"{self.namespace}/{self.name}" if self.namespace else self.name
@@ -143,43 +129,43 @@ class AdmissionReview:
     @property
     def uid(self) -> str:
         """Identifies this review; log it to find what belongs to it."""
-        return self._request.uid
+        return self._envelope.request.uid
 
     @property
     def kind(self) -> GroupVersionKind:
         """The object's type."""
-        return self._request.kind
+        return self._envelope.request.kind
 
     @property
     def resource(self) -> GroupVersionResource:
         """The resource that was asked for."""
-        return self._request.resource
+        return self._envelope.request.resource
 
     @property
     def subresource(self) -> str:
         """Such as ``status``, ``scale`` or ``exec``; empty for the resource itself."""
-        return self._request.subResource or ""
+        return self._envelope.request.subResource or ""
 
     @property
     def namespace(self) -> str:
         """The object's namespace; empty for objects without one."""
-        return self._request.namespace or ""
+        return self._envelope.request.namespace or ""
 
     @property
     def operation(self) -> str:
         """CREATE, UPDATE, DELETE or CONNECT."""
-        return self._request.operation
+        return self._envelope.request.operation
 
     @property
     def dry_run(self) -> bool:
         """Whether nothing will be stored; a policy with side effects leaves them out."""
-        return bool(self._request.dryRun)
+        return bool(self._envelope.request.dryRun)
 
     @property
     def user(self) -> User:
         """Who asks."""
         if self._user is None:
-            raw = self._request.userInfo
+            raw = self._envelope.request.userInfo
             self._user = user_of(None if raw is msgspec.UNSET else Document(bytes(raw)).tree)
         return self._user
 
@@ -211,7 +197,7 @@ class AdmissionReview:
     @property
     def options(self) -> Any:
         """The options of the operation, such as CreateOptions; None where there are none."""
-        raw = self._request.options
+        raw = self._envelope.request.options
         return None if raw is msgspec.UNSET else Document(bytes(raw)).tree
 
     @property
@@ -222,7 +208,7 @@ class AdmissionReview:
     @property
     def name(self) -> str:
         """The object's name; where the server is still to make one, the `generate_name` it starts with."""
-        return self._request.name or self._target.text("name") or self.generate_name
+        return self._envelope.request.name or self._target.text("name") or self.generate_name
 
     @property
     def generate_name(self) -> str:
@@ -256,12 +242,12 @@ class AdmissionReview:
     @property
     def match_key(self) -> Hashable:
         """What it shares with many others: the resource and the operation."""
-        request = self._request
+        request = self._envelope.request
         return request.resource, request.subResource, request.operation
 
     def fresh(self) -> "AdmissionReview":
         """The same review for the next policy, without what this one did to its copies."""
-        return AdmissionReview(self._envelope, self._object, self._old_object)
+        return AdmissionReview(self._envelope, self._object, self._old_object, self._target)
 
     @property
     def _target_draft(self) -> Any:
@@ -279,8 +265,8 @@ def object_of(review: AdmissionReview) -> Object:
 
 
 def with_object(review: AdmissionReview, object_: Object) -> AdmissionReview:
-    """The review for the next policy, with another object in place of the one that came."""
-    return AdmissionReview(review._envelope, object_, review._old_object)
+    """The review for the next policy, with another object in place of the one that came, which is its target."""
+    return AdmissionReview(review._envelope, object_, review._old_object, object_)
 
 
 def intact(review: AdmissionReview) -> bool:
@@ -308,10 +294,12 @@ def decode(body: bytes) -> AdmissionReview:
     if request.operation not in OPERATIONS:
         raise MalformedReview(f"request.operation {request.operation[:32]!r} is not known")
     kind = request.kind.kind
-    old_object = _object(request.oldObject, kind, "oldObject")
     if raw is None:
-        return AdmissionReview(envelope, _object(request.object, kind, "object"), old_object)
-    return AdmissionReview(envelope, Object(raw, kind, request.object) if request.object else NULL, old_object)
+        object_ = _object(request.object, kind, "object")
+    else:
+        object_ = Object(raw, kind, request.object) if request.object else NULL
+    old_object = _object(request.oldObject, kind, "oldObject")
+    return AdmissionReview(envelope, object_, old_object, old_object if request.operation == "DELETE" else object_)
 
 
 def _decode(body: bytes) -> tuple[_Envelope, Callable[[], Any] | None]:
