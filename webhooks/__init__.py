@@ -20,6 +20,7 @@ from webhooks.patching import pointer
 from webhooks.pods import Container
 from webhooks.policy import Policy, authenticating, authorizing, image_policy, mutating, validating
 from webhooks.references import ImageReference
+from webhooks.violations import introduced
 from webhooks.wire.admission import AdmissionReview
 from webhooks.wire.authentication import TokenReview
 from webhooks.wire.authorization import AccessReview
@@ -55,6 +56,7 @@ __all__ = [
     "authorizing",
     "create_app",
     "image_policy",
+    "introduced",
     "mutating",
     "pointer",
     "ready",

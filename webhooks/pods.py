@@ -190,6 +190,25 @@ def pod_spec(obj: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
     return found, _POINTERS[place]
 
 
+def pod_template(obj: dict[str, Any]) -> dict[str, Any] | None:
+    """What holds the pod spec inside an object, and beside it the pod's own metadata: a pod, or a template of pods.
+
+    Args:
+        obj: an object of any kind, see `pod_spec`.
+
+    Returns:
+        It as it lies in the object; None where there is no pod spec.
+
+    Raises:
+        ValueError: as `pod_spec` does.
+    """
+    spec, pointer = pod_spec(obj)
+    if spec is None or not pointer:
+        return None if spec is None else {"spec": spec}
+    found: dict[str, Any] = _resolved(obj, pointer.rpartition("/")[0])
+    return found
+
+
 def _is_foreign(api_version: object) -> bool:
     """Whether a kind is of somebody else's group: those have a dot in their name, unlike those with pods."""
     return isinstance(api_version, str) and "." in api_version

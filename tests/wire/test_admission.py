@@ -423,3 +423,30 @@ def test_a_body_without_kind_is_answered_as_a_review() -> None:
     answer = admission.encode_denial(b'{"request":{"uid":"42",', "bad", 400)
     assert answer is not None
     assert accept_admission(admission_body(uid="42"), answer, mutating=False)["status"]["code"] == 400
+
+
+def test_the_pod_of_an_object_is_the_policys_own() -> None:
+    review = admission_review(obj=pod())
+    found = review.pod()
+    assert found is not None
+    found["spec"]["hostNetwork"] = True
+    assert review.object["spec"]["hostNetwork"]
+    assert object_of(review).tree == pod()
+    template = {"metadata": {"annotations": {"a": "b"}}, "spec": pod()["spec"]}
+    workload = {"kind": "Deployment", "apiVersion": "apps/v1", "spec": {"template": template}}
+    assert admission_review(obj=workload).pod() == template
+    assert admission_review("DELETE", old=pod()).pod() == pod()
+    assert admission_review("CONNECT", {"kind": "PodExecOptions"}).pod() is None
+    assert admission_review("CONNECT").pod() is None
+
+
+def test_before_an_update_there_was_the_old_object() -> None:
+    before = admission_review("UPDATE", pod(labels={"a": "new"}), old=pod(labels={"a": "old"})).before
+    assert before is not None
+    assert (before.labels, before.object, before.old_object) == ({"a": "old"}, pod(labels={"a": "old"}), None)
+    for review in (
+        admission_review(obj=pod()),
+        admission_review("DELETE", old=pod()),
+        admission_review("UPDATE", pod()),
+    ):
+        assert review.before is None

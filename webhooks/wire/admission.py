@@ -9,7 +9,7 @@ import msgspec
 from webhooks.decisions import Allow, Deny
 from webhooks.drafts import draft
 from webhooks.errors import REASONS, MalformedReview
-from webhooks.pods import Container, Specs, containers
+from webhooks.pods import Container, Specs, containers, pod_template
 from webhooks.wire import envelopes
 from webhooks.wire.documents import Document
 from webhooks.wire.groups import ADMISSION
@@ -238,6 +238,24 @@ class AdmissionReview(msgspec.Struct, eq=False):
         if found:
             self._specs.append(found[0]._specs)
         return found
+
+    def pod(self) -> dict[str, Any] | None:
+        """The pod in the `target`, or the template of its pods, with ``metadata`` and ``spec``: this policy's own copy.
+
+        None for kinds without pods.
+
+        Raises:
+            ValueError: the object has something else in the place of a pod.
+        """
+        target = self.target
+        return None if target is None else pod_template(target)
+
+    @property
+    def before(self) -> "AdmissionReview | None":
+        """On UPDATE the same review of the object as it is stored now, to tell what is new from what was there."""
+        if self.operation != "UPDATE" or not self._old_object.present:
+            return None
+        return AdmissionReview(self._envelope, self._old_object, NULL, self._old_object)
 
     @property
     def match_key(self) -> Hashable:
