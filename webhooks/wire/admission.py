@@ -14,7 +14,7 @@ from webhooks.wire import envelopes
 from webhooks.wire.documents import Document
 from webhooks.wire.groups import ADMISSION
 from webhooks.wire.objects import NULL, Object
-from webhooks.wire.outlines import KNOWN, LARGE
+from webhooks.wire.outlines import KNOWN, LARGE, wanted
 from webhooks.wire.users import User, user_of
 
 KIND = "AdmissionReview"
@@ -97,7 +97,7 @@ def _decoder_with(object_: Any) -> "msgspec.json.Decoder[_Envelope]":
 
 
 _decoder = msgspec.json.Decoder(_Envelope)
-_decoders = {kind.encode(): _decoder_with(type_) for kind, type_ in KNOWN.items()}
+_decoders = {kind: _decoder_with(type_) for kind, type_ in KNOWN.items()}
 _KIND = re.compile(rb'"request":\{"uid":"[^"]*","kind":\{[^{}]*?"kind":"(\w+)"')
 _encode = msgspec.json.Encoder().encode
 
@@ -325,8 +325,7 @@ def _decode(body: bytes) -> tuple[_Envelope, Callable[[], Any] | None]:
 
     That proves itself as outlines do. What does not is decoded again by one that says why.
     """
-    kind = _KIND.search(body, 0, envelopes.HEAD)
-    decoder = _decoders.get(kind[1]) if kind is not None and len(body) < LARGE else None
+    decoder = _decoder_for(body) if wanted and len(body) < LARGE else None
     if decoder is not None:
         try:
             if not body.isascii():
@@ -340,6 +339,13 @@ def _decode(body: bytes) -> tuple[_Envelope, Callable[[], Any] | None]:
         if len(written) == len(body) - body.endswith(b"\n"):
             return envelope, lambda: _decoder.decode(body).request.object
     return envelopes.decode(_decoder, body), None
+
+
+def _decoder_for(body: bytes) -> "msgspec.json.Decoder[_Envelope] | None":
+    """What decodes the object too, where an outline of its kind has been wanted before."""
+    found = _KIND.search(body, 0, envelopes.HEAD)
+    kind = found[1].decode() if found is not None else ""
+    return _decoders[kind] if kind in wanted else None
 
 
 def _object(raw: msgspec.Raw | msgspec.UnsetType, kind: str, field: str) -> Object:

@@ -41,6 +41,10 @@ class Outline(msgspec.Struct):
     pointer: str
 
 
+# Kinds of which somebody wanted an outline: it pays to decode the next object of these together with its envelope.
+wanted: set[str] = set()
+
+
 def decode_known(raw: msgspec.Raw | bytes, kind: str) -> Any:
     """An object decoded as its kind's `KNOWN` type; None where it has none or does not prove to be of it.
 
@@ -51,6 +55,7 @@ def decode_known(raw: msgspec.Raw | bytes, kind: str) -> Any:
     decode = _decoders.get(kind)
     if decode is None or len(raw) > LARGE:
         return None
+    wanted.add(kind)
     try:
         known = decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
