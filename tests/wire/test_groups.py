@@ -18,6 +18,7 @@ SPELLINGS = {
     },
     "IMAGE_POLICY": {"imagepolicy.svc.io/v1alpha1", "imagepolicy.k8s.io/v1alpha1"},
     "AUDIT": {"audit.svc.io/v1", "audit.k8s.io/v1"},
+    "ADMISSION_CONFIGURATION": {"apiserver.config.svc.io/v1", "apiserver.config.k8s.io/v1"},
 }
 
 
