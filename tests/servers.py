@@ -372,15 +372,19 @@ def started(command: list[str], folder: Path, **environment: str) -> Iterator[Se
 
 
 @contextmanager
-def serving(folder: Path, *options: object, policies: str = POLICIES, ops: bool = True) -> Iterator[Server]:
+def serving(
+    folder: Path, *options: object, policies: str = POLICIES, ops: bool = True, **environment: str
+) -> Iterator[Server]:
     """`webhooks serve` with policies, at ports that were free, with a development certificate in the folder."""
-    file = folder / "policies.py"
-    file.write_text(policies)
     ops_port = free_port() if ops else 0
-    given = ("--host", "127.0.0.1", "--port", 0, "--ops-port", ops_port, "--policies", file, *options)
+    given = ("--host", "127.0.0.1", "--port", 0, "--ops-port", ops_port, *options)
+    if policies:
+        file = folder / "policies.py"
+        file.write_text(policies)
+        given += ("--policies", file)
     if "--tls-cert" not in options:
         given += ("--certs-dir", folder / "certs")
-    with started(webhooks("serve", *given), folder, TMPDIR=str(folder)) as server:
+    with started(webhooks("serve", *given), folder, TMPDIR=str(folder), **environment) as server:
         ready = server.output.await_line("ready https://127.0.0.1:")
         server.port = int(ready.rpartition(":")[2])
         server.ops_port = ops_port or None

@@ -15,6 +15,7 @@ from .servers import SECONDS
 
 OPTIONS = (
     "--policies",
+    "--admission-config",
     "--host",
     "--port",
     "--ops-port",
@@ -80,7 +81,7 @@ def test_help_loads_no_server() -> None:
     [
         (("--nothing",), "--nothing"),
         (("nothing",), "nothing"),
-        (("serve",), "--policies"),
+        (("serve",), "Nothing to serve: give --policies, --admission-config, or both."),
         (("serve", "--polices", "x"), "--policies"),
         (("serve", "--policies"), "--policies"),
         (("serve", "--policies", "x.py", "more"), "more"),
@@ -91,6 +92,8 @@ def test_help_loads_no_server() -> None:
         (("serve", "--policies", "x.py", "--workers", "0"), "--workers"),
         (("serve", "--policies", "x.py", "--workers", "65"), "--workers"),
         (("serve", "--policies", "x.py", "--tls-cert", "/"), "--tls-cert"),
+        (("serve", "--admission-config"), "--admission-config"),
+        (("serve", "--admission-config", "/"), "--admission-config"),
         (("serve", "--policies", "x.py", "--certs-dir", sys.executable), "--certs-dir"),
     ],
 )

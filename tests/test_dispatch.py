@@ -845,6 +845,30 @@ def test_all_reasons_are_shown_together() -> None:
     )
 
 
+DETAILS: list[tuple[Any, Any]] = [
+    (None, {}),
+    ({"retryAfterSeconds": 5}, {"retryAfterSeconds": 5}),
+    ({"kind": "pods", "causes": [{"field": "spec"}]}, {"kind": "pods", "causes": [{"field": "spec"}]}),
+    ({"causes": "rubbish"}, {}),
+]
+
+
+@pytest.mark.parametrize(("details", "kept"), DETAILS)
+def test_the_details_of_the_first_denial_stand_with_its_code(details: Any, kept: Json) -> None:
+    policies = [
+        make("validating", Deny("slow down", reason="TooManyRequests", code=429, details=details), name="rate"),
+        make("validating", Deny("no", details={"name": "web", "retryAfterSeconds": 9}), name="strict"),
+    ]
+    outcome = decide(REVIEWS["validating"], *policies, in_place=True).outcome
+    causes = [{"reason": "rate", "message": "slow down"}, {"reason": "strict", "message": "no"}]
+    assert outcome == Deny(
+        "rate: slow down; strict: no",
+        reason="TooManyRequests",
+        code=429,
+        details={**kept, "causes": [*kept.get("causes", []), *causes]},
+    )
+
+
 def test_failures_alone_are_shown_together_too() -> None:
     policies = [make("validating", None, name=name) for name in "ab"]
     outcome = decide(REVIEWS["validating"], *policies, in_place=True).outcome

@@ -23,6 +23,9 @@ from webhooks import (
     mutating,
     validating,
 )
+from webhooks.meters import Buckets, Counter, Gauge, Histogram, Meters
+from webhooks.metrics import Tally, page
+from webhooks.plugin import Site
 
 from .builders import access_body, admission_body, image_body, pod, token_body
 from .servers import Gate, Server, await_true, serving
@@ -195,6 +198,52 @@ def test_audit_events(client: TestClient) -> None:
 def audit(number: int) -> Any:
     event = {"level": f"level-{number}", "stage": f"stage-{number}"}
     return {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "items": [event]}
+
+
+def test_what_plugins_keep() -> None:
+    site = Site()
+    counter = site.meters.counter("webhooks_taken", "What was taken.", ("type",))
+    gauge = site.meters.gauge("webhooks_kept", "What is kept.")
+    histogram = site.meters.histogram("webhooks_seconds", "What it took.", (1, 2.5), ("type",))
+    client = TestClient(create_app([], site))
+    site.meters.counter("webhooks_later", "What came later.").add()
+    counter.add("User")
+    counter.add("User")
+    gauge.set(7)
+    for seconds in (1, 2, 3):
+        histogram.observe(seconds, "Server")
+    text = client.get("/metrics").text
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    said = {name: (family.type, family.documentation) for name, family in families.items()}
+    assert said["webhooks_taken"] == ("counter", "What was taken.")
+    assert said["webhooks_kept"] == ("gauge", "What is kept.")
+    assert said["webhooks_seconds"] == ("histogram", "What it took.")
+    assert samples(client, "webhooks_taken_total", "type") == {("User",): 2}
+    assert samples(client, "webhooks_kept") == {(): 7}
+    assert samples(client, "webhooks_later_total") == {(): 1}
+    assert samples(client, "webhooks_seconds_sum", "type") == {("Server",): 6}
+    buckets = samples(client, "webhooks_seconds_bucket", "type", "le")
+    assert buckets == {("Server", "1.0"): 1, ("Server", "2.5"): 2, ("Server", "+Inf"): 3}
+
+
+def test_what_plugins_of_several_processes_keep() -> None:
+    def tally(number: int) -> Tally:
+        meters = Meters()
+        meters.counter("webhooks_c", "C.", ("type",)).add(f"type-{number}", amount=number)
+        meters.counter("webhooks_c", "C.", ("type",)).add("both", amount=number)
+        meters.gauge("webhooks_g", "G.").set(number)
+        meters.histogram("webhooks_h", "H.", (1,)).observe(number)
+        return Tally(meters=meters.by_name)
+
+    one, other, total = tally(1), tally(2), Tally()
+    for each in (one, other):
+        total.add(each)
+    assert (one, other) == (tally(1), tally(2))
+    counter = Counter("C.", ("type",), {("type-1",): 1, ("type-2",): 2, ("both",): 3})
+    histogram = Histogram("H.", (), (1,), {(): Buckets([1, 1], 3)})
+    assert total.meters == {"webhooks_c": counter, "webhooks_g": Gauge("G.", (), {(): 3}), "webhooks_h": histogram}
+    assert total.settled().meters == {"webhooks_c": counter, "webhooks_h": histogram}
+    assert b'webhooks_c_total{type="both"} 3.0\n' in page(total)
 
 
 @pytest.mark.parametrize(

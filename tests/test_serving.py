@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from webhooks import certificates
 from webhooks.serving import KEEP_ALIVE
 
+from .packages import denying
 from .servers import (
     POLICIES,
     SECONDS,
@@ -31,6 +32,7 @@ from .servers import (
     request,
     review,
     serving,
+    webhooks,
 )
 
 VALIDATE = "/admission/validate"
@@ -317,6 +319,23 @@ def besieged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+# Plugins.
+
+
+@pytest.mark.parametrize("policies", ["", POLICIES], ids=["alone", "beside policies"])
+def test_plugins_are_served_and_end_with_the_server(policies: str, tmp_path: Path) -> None:
+    with serving(tmp_path, *denying(tmp_path), policies=policies, PYTHONPATH=str(tmp_path)) as server:
+        response = server.post(VALIDATE, review(resource="gadgets")).json()["response"]
+        assert response["status"]["message"] == f"{server.process.pid} of 1"
+        for ops in (False, True):
+            page = server.get("/metrics", ops=ops).body.decode()
+            assert 'webhooks_denying_denied_total{resource="gadgets"} 1.0\n' in page
+        assert not (tmp_path / "ended").exists()
+        assert server.stop() == 0
+        assert (tmp_path / "ended").read_text() == f"{server.process.pid}\n"
+        assert server.errors.all() == []
+
+
 # Mistakes: one line that says where, exit code 2, and nothing left.
 
 
@@ -396,6 +415,18 @@ MISTAKES = {
         r"policies\.py: no certificates", options=("--client-ca", "policies.py")
     ),
     "a folder that cannot be made": Mistake(r"policies\.py/certs: ", options=("--certs-dir", "policies.py/certs")),
+    "no such admission configuration": Mistake(
+        r"nothing\.yaml: cannot be read: No such file", options=("--admission-config", "nothing.yaml")
+    ),
+    "an admission configuration that is none": Mistake(
+        r"policies\.py:4:29: not YAML: ", options=("--admission-config", "policies.py")
+    ),
+    "an admission configuration, and no Python": Mistake(
+        r"policies\.py:1: not Python", policies="oops(\n", options=("--admission-config", "nothing.yaml")
+    ),
+    "two workers, no such admission configuration": Mistake(
+        r"nothing\.yaml: cannot be read: ", options=("--workers", 2, "--admission-config", "nothing.yaml")
+    ),
     "two workers, no Python": Mistake(r"policies\.py:1: not Python", policies="oops(\n", options=("--workers", 2)),
     "two workers, a port in use": Mistake(
         r"port TAKEN: Address already in use", options=("--workers", 2, "--port", "TAKEN")
@@ -511,6 +542,24 @@ def furnish(folder: Path, mistake: Mistake, issued: Path) -> None:
 def files(folder: Path) -> set[str]:
     found = {str(file.relative_to(folder)) for file in folder.rglob("*")}
     return {name for name in found if "__pycache__" not in name}
+
+
+def test_mistakes_in_an_admission_configuration_are_all_told(tmp_path: Path) -> None:
+    """A line each, as editors read them."""
+    file = tmp_path / "admission.yaml"
+    file.write_text("kind: AdmissionConfigurations\nplugins:\n- name: Nobody\n  pth: x\n")
+    for workers in (1, 2):
+        command = webhooks("serve", "--admission-config", file, "--workers", workers, "--port", 0, "--ops-port", 0)
+        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
+        assert (ended.returncode, ended.stdout) == (2, "")
+        assert ended.stderr.splitlines() == [
+            f"webhooks: {file}:1:1: apiVersion: Required value",
+            f'webhooks: {file}:1:7: kind: Unsupported value: "AdmissionConfigurations": '
+            'supported values: "AdmissionConfiguration"',
+            f'webhooks: {file}:3:9: plugins[0].name: Unsupported value: "Nobody": supported values: "EventRateLimit"',
+            f"webhooks: {file}:4:3: plugins[0].pth: Forbidden: unknown field; did you mean path?",
+        ]
+        assert [each.name for each in tmp_path.iterdir()] == ["admission.yaml"]
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -20,6 +20,7 @@ from webhooks.settings import Settings
 from webhooks.workers import Worker
 
 from .builders import image_body, written
+from .packages import denying
 from .servers import POLICIES, SECONDS, Connection, Gate, Server, await_true, review, serving, webhooks
 
 VALIDATE = "/admission/validate"
@@ -120,6 +121,34 @@ def test_open_reviews_are_answered_before_the_end(tmp_path: Path) -> None:
         assert server.errors.all() == []
         assert not any(lives(process) for process in processes)
         assert {file.name for file in tmp_path.iterdir()} <= {"certs", "policies.py", "__pycache__"}
+
+
+def test_plugins_of_all_workers(tmp_path: Path) -> None:
+    """The parent configures them too, to see whether it can be done: it counts nothing, and ends its own at once."""
+    options = (*denying(tmp_path), "--workers", 2)
+    with serving(tmp_path, *options, policies="", PYTHONPATH=str(tmp_path)) as server:
+
+        def samples() -> list[str]:
+            lines = server.get("/metrics", ops=True).body.decode().splitlines()
+            return [line for line in lines if line.startswith("webhooks_denying_")]
+
+        parent = f"{server.process.pid}\n"
+        assert (tmp_path / "ended").read_text() == parent
+        replies = [server.post(VALIDATE, review(resource="gadgets")).json()["response"] for _ in range(CALLS)]
+        messages = {reply["status"]["message"] for reply in replies}
+        assert {message.partition(" ")[2] for message in messages} == {"of 2"}
+        counted = [f'webhooks_denying_denied_total{{resource="gadgets"}} {CALLS}.0', "webhooks_denying_workers 2.0"]
+        await_true(lambda: samples() == counted, "all is counted")
+        first, second = (int(message.partition(" ")[0]) for message in messages)
+        os.kill(first, signal.SIGKILL)
+        server.errors.await_line("a worker died")
+        counted[1] = "webhooks_denying_workers 1.0"
+        await_true(lambda: samples() == counted, "what it counted is kept, and not what it was")
+        await_true(lambda: server.get("/readyz", ops=True).status == 200, "both are ready")
+        assert server.stop() == 0
+    ended = (tmp_path / "ended").read_text().splitlines()
+    assert len(ended) == 3
+    assert {str(second), parent.strip()} < set(ended)
 
 
 def accepts(server: Server) -> bool:

@@ -1,7 +1,8 @@
 """The application: FastAPI, with the review paths ahead of its routing, health, metrics and documentation."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from importlib import resources
 from typing import Any
 
@@ -19,6 +20,7 @@ from webhooks.dispatch import Dispatcher
 from webhooks.endpoints import AnyEndpoint, endpoints
 from webhooks.heads import read_head, too_large
 from webhooks.metrics import Metrics, Tally, page
+from webhooks.plugin import Site
 from webhooks.policy import AnyPolicy
 from webhooks.registry import Registry
 
@@ -55,12 +57,14 @@ class WebhookApp(FastAPI):
         endpoints_by_path: the same by the path as it comes in a request.
         metrics: what is counted.
         runner: what runs the policies.
+        site: what the plugins among the policies were given; closed at the end of the application's lifespan.
         operations: the routes for health and metrics alone, which can be served on a port of their own.
     """
 
-    def __init__(self, registry: Registry) -> None:
-        super().__init__(title="cluster-webhooks", docs_url=None, redoc_url=None)
-        self.metrics = metrics = Metrics()
+    def __init__(self, registry: Registry, site: Site | None = None) -> None:
+        super().__init__(title="cluster-webhooks", docs_url=None, redoc_url=None, lifespan=_lifespan)
+        self.site = site or Site()
+        self.metrics = metrics = Metrics(self.site.meters)
         dispatcher = Dispatcher(registry, metrics.paced)
         self.runner = dispatcher.runner
         self.endpoints = endpoints(dispatcher, metrics)
@@ -88,13 +92,24 @@ class WebhookApp(FastAPI):
         return self.openapi_schema
 
 
-def create_app(policies: Iterable[AnyPolicy]) -> WebhookApp:
+def create_app(policies: Iterable[AnyPolicy], site: Site | None = None) -> WebhookApp:
     """Make an application of policies, to be run by any ASGI server.
+
+    Args:
+        policies: those it asks.
+        site: what plugins among them were given, see `webhooks.plugin.load`; they end with the application's lifespan.
 
     Raises:
         ConfigurationError: two policies share a name, or one has a parameter that is not set or of the wrong type.
     """
-    return WebhookApp(Registry(policies))
+    return WebhookApp(Registry(policies), site)
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    yield
+    assert isinstance(app, WebhookApp)
+    await app.site.close()
 
 
 def _path(scope: Scope) -> str:

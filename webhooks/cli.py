@@ -1,4 +1,4 @@
-"""The command line. A mistake of its user is one line on standard error and exit code 2, never a traceback."""
+"""The command line. A mistake of its user is a line on standard error and exit code 2, never a traceback."""
 
 import sys
 from pathlib import Path
@@ -25,9 +25,13 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--policies",
     multiple=True,
-    required=True,
     metavar="PATH_OR_NAME",
     help="A policy file, a folder of them, or library:NAME for a ready one. Repeat it for more.",
+)
+@click.option(
+    "--admission-config",
+    type=_FILE,
+    help="An AdmissionConfiguration that names plugins, such as EventRateLimit, with their configuration (YAML).",
 )
 @click.option("--host", default=Settings.host, show_default=True, help="The address to listen at.")
 @click.option("--port", type=_PORT, default=Settings.port, show_default=True, help="For reviews, over TLS; 0 for any.")
@@ -58,8 +62,11 @@ def serve(**options: Any) -> None:
 
     options["ops_port"] = options["ops_port"] or None
     settings = Settings(**options)
+    if not settings.policies and settings.admission_config is None:
+        raise click.UsageError("Nothing to serve: give --policies, --admission-config, or both.")
     try:
         (serving if settings.workers == 1 else workers).run(settings)
     except ConfigurationError as error:
-        click.echo(f"webhooks: {error}", err=True)
+        for line in str(error).split("\n"):
+            click.echo(f"webhooks: {line}", err=True)
         sys.exit(2)

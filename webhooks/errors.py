@@ -1,7 +1,7 @@
 """The tree of errors.
 
 WebhooksError
-├── ConfigurationError     a user's mistake, found before the server answers: shown as one line, exit code 2
+├── ConfigurationError     a user's mistake, found before the server answers: shown a line each, exit code 2
 │   └── LoadError          a policy file that does not load, with its file and line
 ├── MalformedReview        a body that is no acceptable review, with the code its sender gets
 ├── PatchError             JSON Patch operations that are malformed or do not apply

@@ -232,7 +232,13 @@ def _merge_denials(denials: Sequence[tuple[Result, Deny]], notes: Notes) -> Outc
     ordered = [*own, *(pair for pair in denials if pair[0].failure is not None)]
     message = "; ".join(f"{result.policy.name}: {denial.message}" for result, denial in ordered)
     causes = [{"reason": result.policy.name, "message": denial.message} for result, denial in ordered]
-    return notes.on(Deny(message, reason=first.reason, code=first.code, details={"causes": causes}))
+    return notes.on(Deny(message, reason=first.reason, code=first.code, details=_with_causes(first.details, causes)))
+
+
+def _with_causes(details: Mapping[str, Any] | None, causes: Sequence[Mapping[str, str]]) -> Mapping[str, Any]:
+    """A denial's own details (its reason and code stand, so what belongs to them does), with a cause a policy."""
+    own = (details or {}).get("causes")
+    return {**(details or {}), "causes": [*(own if isinstance(own, list | tuple) else ()), *causes]}
 
 
 FLOWS: Mapping[Kind, Callable[[Any, Sequence[AnyPolicy]], Flow]] = {

@@ -5,7 +5,7 @@ asks. Several processes send theirs to the one that is asked, which adds them up
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -14,32 +14,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from webhooks.decisions import Allow, Deny, Outcome
+from webhooks.errors import ConfigurationError
 from webhooks.flows import Verdict
+from webhooks.meters import Buckets, Counter, Gauge, Meter, Meters
 from webhooks.policy import AnyPolicy
 from webhooks.running import Pace
 from webhooks.wire.audit import AuditEvent
 
 _BOUNDS = (0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0)
-
-
-class Durations(msgspec.Struct):
-    """A histogram of seconds: how many lay under each bound, and their sum."""
-
-    buckets: list[int] = msgspec.field(default_factory=lambda: [0] * (len(_BOUNDS) + 1))
-    sum: float = 0.0
-
-    def add(self, other: "Durations") -> None:
-        """Count all that another has counted."""
-        self.buckets = [mine + its for mine, its in zip(self.buckets, other.buckets, strict=True)]
-        self.sum += other.sum
-
-    def cumulative(self) -> list[tuple[str, float]]:
-        """The buckets as Prometheus writes them: each holds those under it too."""
-        total, found = 0, []
-        for bound, count in zip((*map(str, _BOUNDS), "+Inf"), self.buckets, strict=True):
-            total += count
-            found.append((bound, float(total)))
-        return found
 
 
 class Tally(msgspec.Struct):
@@ -51,13 +33,15 @@ class Tally(msgspec.Struct):
         audit_events: received, by level and stage.
         in_place: policies that run in place, 1 or 0.
         overrun: threads that policies keep past their deadlines.
+        meters: what plugins keep, by name.
     """
 
     reviews: dict[tuple[str, str, int], int] = {}
-    policies: dict[tuple[str, str], Durations] = {}
+    policies: dict[tuple[str, str], Buckets] = {}
     audit_events: dict[tuple[str, str], int] = {}
     in_place: dict[str, int] = {}
     overrun: dict[str, int] = {}
+    meters: dict[str, Meter] = {}
 
     def add(self, other: "Tally") -> None:
         """Add what another process counted."""
@@ -68,12 +52,15 @@ class Tally(msgspec.Struct):
             (self.overrun, other.overrun),
         ):
             _add(mine, its)
-        for key, durations in other.policies.items():
-            self.policies.setdefault(key, Durations()).add(durations)
+        for key, buckets in other.policies.items():
+            self.policies.setdefault(key, Buckets.under(_BOUNDS)).add(buckets)
+        for name, meter in other.meters.items():
+            self.meters.setdefault(name, msgspec.structs.replace(meter, values={})).merge(meter)  # type: ignore[arg-type]
 
     def settled(self) -> "Tally":
         """What stays true when the process is gone: its counts, not its state."""
-        return Tally(reviews=self.reviews, policies=self.policies, audit_events=self.audit_events)
+        meters: dict[str, Meter] = {name: meter for name, meter in self.meters.items() if not isinstance(meter, Gauge)}
+        return Tally(self.reviews, self.policies, self.audit_events, meters=meters)
 
 
 def _add(mine: dict[Any, int], its: Mapping[Any, int]) -> None:
@@ -82,11 +69,21 @@ def _add(mine: dict[Any, int], its: Mapping[Any, int]) -> None:
 
 
 class Metrics:
-    """The metrics of one process."""
+    """The metrics of one process.
 
-    def __init__(self) -> None:
-        self.tally = Tally()
-        self._observers: dict[tuple[AnyPolicy, type], Durations] = {}
+    Args:
+        meters: what plugins keep.
+
+    Raises:
+        ConfigurationError: a plugin's meter has the name of one of ours.
+    """
+
+    def __init__(self, meters: Meters) -> None:
+        taken = {family.name for family in _Families(Tally()).collect()} & set(meters.by_name)
+        if taken:
+            raise ConfigurationError(f"{', '.join(sorted(taken))}: a plugin's metric has a name of the server's own")
+        self.tally = Tally(meters=meters.by_name)
+        self._observers: dict[tuple[AnyPolicy, type], Buckets] = {}
 
     def record(self, kind: str, verdict: Verdict) -> None:
         """Count what a review of a kind came to."""
@@ -94,7 +91,7 @@ class Metrics:
         for result in verdict.results:
             came, seconds = type(result.outcome or result.failure), result.seconds
             durations = observers.get((result.policy, came)) or self._observer(result.policy, came)
-            durations.buckets[bisect_left(_BOUNDS, seconds)] += 1
+            durations.counts[bisect_left(_BOUNDS, seconds)] += 1
             durations.sum += seconds
         outcome = verdict.outcome
         if type(outcome) is Allow:
@@ -120,8 +117,9 @@ class Metrics:
         self.tally.in_place[policy] = int(pace.in_place)
         self.tally.overrun[policy] = pace.overrun
 
-    def _observer(self, policy: AnyPolicy, outcome: type) -> Durations:
-        durations = self.tally.policies.setdefault((policy.name, outcome.__name__.lower()), Durations())
+    def _observer(self, policy: AnyPolicy, outcome: type) -> Buckets:
+        key = (policy.name, outcome.__name__.lower())
+        durations = self.tally.policies.setdefault(key, Buckets.under(_BOUNDS))
         self._observers[policy, outcome] = durations
         return durations
 
@@ -148,7 +146,7 @@ class _Families(Collector):
             labels=("policy", "outcome"),
         )
         for labels, durations in list(tally.policies.items()):
-            seconds.add_metric(labels, durations.cumulative(), durations.sum)
+            seconds.add_metric(labels, durations.cumulative(_BOUNDS), durations.sum)
         events = CounterMetricFamily("webhooks_audit_events", "Audit events received.", labels=("level", "stage"))
         for labels, count in list(tally.audit_events.items()):
             events.add_metric(labels, count)
@@ -163,7 +161,22 @@ class _Families(Collector):
         for family, counts in ((in_place, tally.in_place), (overrun, tally.overrun)):
             for policy, count in list(counts.items()):
                 family.add_metric((policy,), count)
-        return reviews, seconds, events, in_place, overrun
+        return reviews, seconds, events, in_place, overrun, *_of_plugins(tally.meters)
+
+
+def _of_plugins(meters: Mapping[str, Meter]) -> Iterator[Metric]:
+    for name, meter in list(meters.items()):
+        if isinstance(meter, Counter | Gauge):
+            kind = CounterMetricFamily if isinstance(meter, Counter) else GaugeMetricFamily
+            numbers = kind(name, meter.documentation, labels=meter.labels)
+            for labels, value in list(meter.values.items()):
+                numbers.add_metric(labels, value)
+            yield numbers
+        else:
+            histogram = HistogramMetricFamily(name, meter.documentation, labels=meter.labels)
+            for labels, buckets in list(meter.values.items()):
+                histogram.add_metric(labels, buckets.cumulative(meter.bounds), buckets.sum)
+            yield histogram
 
 
 def _summary(outcome: Outcome | None) -> tuple[str, int]:

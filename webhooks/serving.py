@@ -15,10 +15,12 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from webhooks import certificates, loading, logs
+from webhooks import certificates, loading, logs, plugin
 from webhooks.app import WebhookApp
 from webhooks.errors import ConfigurationError
+from webhooks.plugin import Site
 from webhooks.protocol import ReviewProtocol
+from webhooks.registry import Registry
 from webhooks.settings import Settings
 
 KEEP_ALIVE = 120  # seconds; callers keep idle connections for 90, and the one who closes first must be they
@@ -192,6 +194,19 @@ def on_signal(stop: Callable[[], None]) -> None:
         loop.add_reader(sentinel, orphaned)
 
 
+def application(settings: Settings) -> WebhookApp:
+    """What answers in one process: the policies that are loaded, and those of plugins.
+
+    Raises:
+        ConfigurationError: for whatever in the policies or the plugins' configuration is not as it must be.
+    """
+    site = Site(settings.workers)
+    policies = list(loading.load(settings.policies))
+    if settings.admission_config is not None:
+        policies += plugin.load(settings.admission_config, site)
+    return WebhookApp(Registry(policies), site)
+
+
 def run(settings: Settings) -> None:
     """Serve with one process until a signal ends it.
 
@@ -199,7 +214,7 @@ def run(settings: Settings) -> None:
         ConfigurationError: before anything answers, for whatever in the settings or the policies is not as it must be.
     """
     logs.configure()
-    app = WebhookApp(loading.load(settings.policies))
+    app = application(settings)
     sockets = Sockets(settings)
     tls = tls_context(settings)
     answer(app, tls, sockets.reviews[0], sockets.ops, sockets.tell_ready)
@@ -232,6 +247,8 @@ def answer(
     async def serve() -> None:
         on_signal(stop)
         await asyncio.gather(*(server.serve([listener]) for server, listener in servers))
+        if not servers[0][0].force_exit:
+            await app.site.close()
 
     # What is here now stays for good: the collector need not look at it again, nor often at what a large body makes.
     gc.collect()

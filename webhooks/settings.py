@@ -10,6 +10,7 @@ class Settings:
 
     Attributes:
         policies: files, folders and ``library:NAME``s.
+        admission_config: an AdmissionConfiguration that names plugins; None for no plugins.
         host: the address to listen at.
         port: for reviews, over TLS; 0 for any that is free.
         ops_port: for health and metrics, plain HTTP; None for none.
@@ -20,7 +21,8 @@ class Settings:
         workers: processes that answer.
     """
 
-    policies: tuple[str, ...]
+    policies: tuple[str, ...] = ()
+    admission_config: Path | None = None
     host: str = "0.0.0.0"  # noqa: S104  # a webhook is called from elsewhere
     port: int = 8443
     ops_port: int | None = 8080

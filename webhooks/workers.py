@@ -14,8 +14,8 @@ from multiprocessing.context import SpawnProcess
 import msgspec
 from starlette.applications import Starlette
 
-from webhooks import loading, logs, serving
-from webhooks.app import WebhookApp, operations
+from webhooks import logs, serving
+from webhooks.app import operations
 from webhooks.errors import ConfigurationError
 from webhooks.metrics import Metrics, Tally
 from webhooks.settings import Settings
@@ -108,7 +108,7 @@ def _work(settings: Settings, listener: socket.socket, tell: Connection) -> None
     logs.configure()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent ends its workers itself
     try:
-        app = WebhookApp(loading.load(settings.policies))
+        app = serving.application(settings)
         tls = serving.tls_context(settings)
     except ConfigurationError as error:
         logger.error("a worker could not start: %s", error)
@@ -142,7 +142,8 @@ def run(settings: Settings) -> None:
         ConfigurationError: before anything answers, for whatever in the settings or the policies is not as it must be.
     """
     logs.configure()
-    loading.load(settings.policies)
+    app = serving.application(settings)  # each worker makes its own: this one only shows that they can
+    asyncio.run(app.site.close())
     sockets = serving.Sockets(settings)
     serving.tls_context(settings)
     asyncio.run(_supervise([Worker(settings, listener) for listener in sockets.reviews], sockets))

@@ -1,0 +1,64 @@
+"""Packages with plugins, as if they were installed: a module, and the metadata that registers its functions."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def install(folder: Path, name: str, code: str, plugins: Mapping[str, str]) -> None:
+    """Put a package into a folder that is, or will be, on the path of modules.
+
+    Args:
+        folder: the folder.
+        name: of the package and its module.
+        code: of the module.
+        plugins: the functions that it registers, by the names of the plugins; ``module:function``.
+    """
+    (folder / f"{name}.py").write_text(code)
+    metadata = folder / f"{name}-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    lines = [f"{plugin} = {function}" for plugin, function in plugins.items()]
+    (metadata / "entry_points.txt").write_text("\n".join(["[webhooks.plugins]", *lines, ""]))
+
+
+# Denies gadgets, counts that, and leaves a line in a file for each process that ends.
+DENYING = """\
+import os
+
+from webhooks import *
+from webhooks.configuration.fields import Model
+
+
+class Settings(Model):
+    folder: str
+
+
+def configure(document, site):
+    folder = document.read(Settings).folder
+    denied = site.meters.counter("webhooks_denying_denied", "What was denied.", ("resource",))
+    workers = site.meters.gauge("webhooks_denying_workers", "Processes that deny.")
+
+    @validating("gadgets")
+    def denying(review):
+        denied.add(review.resource.resource)
+        workers.set(1)
+        return Deny(f"{os.getpid()} of {site.workers}")
+
+    async def close():
+        with open(f"{folder}/ended", "a") as file:
+            file.write(f"{os.getpid()}\\n")
+
+    site.at_end(close)
+    return [denying]
+"""
+
+
+def denying(folder: Path) -> tuple[object, ...]:
+    """The options of a server that denies gadgets by a plugin, whose package is in the folder."""
+    install(folder, "denying", DENYING, {"Denying": "denying:configure"})
+    file = folder / "admission.yaml"
+    file.write_text(
+        f"apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n"
+        f"plugins: [{{name: Denying, configuration: {{folder: {folder}}}}}]\n"
+    )
+    return ("--admission-config", file)
