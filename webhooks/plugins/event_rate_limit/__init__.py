@@ -1,0 +1,40 @@
+"""EventRateLimit: how many events a cluster takes, in all and of each namespace, user, and source and object.
+
+As the API server's own plugin does it; and, beyond that, over several processes that share their budgets.
+"""
+
+from webhooks.configuration.documents import Document
+from webhooks.configuration.fields import Finding
+from webhooks.plugin import Site
+from webhooks.plugins.event_rate_limit.buckets import MemoryBudget
+from webhooks.plugins.event_rate_limit.policy import Limiter, limiting, sharing
+from webhooks.plugins.event_rate_limit.redis import RedisBudget
+from webhooks.plugins.event_rate_limit.settings import Settings
+from webhooks.policy import AnyPolicy
+
+
+def configure(document: Document, site: Site) -> list[AnyPolicy]:
+    """Make the policy of a configuration; see `webhooks.plugin`.
+
+    Raises:
+        ConfigurationError: with all that is wrong with it.
+    """
+    settings = document.read(Settings, document.file.parent)
+    limits = [each.limit for each in settings.limits]
+    limiter, local = Limiter(limits, site.meters), MemoryBudget(limits, site.meters)
+    if settings.redis is None:
+        if site.workers > 1 and not settings.accept_limits_per_worker:
+            raise document.error([_per_worker(site.workers)])
+        return [limiting(limiter, local)]
+    shared = RedisBudget(limits, settings.redis, local, site.meters)
+    site.at_end(shared.close)
+    return [sharing(limiter, shared)]
+
+
+def _per_worker(workers: int) -> Finding:
+    return Finding(
+        ("acceptLimitsPerWorker",),
+        "Required value",
+        f"each of the {workers} workers would count for itself, so that up to {workers} times the limits could pass: "
+        "share the budgets by backend: redis, or accept that by acceptLimitsPerWorker: true",
+    )
