@@ -8,17 +8,18 @@ import tempfile
 from pathlib import Path
 
 from tests.bench import report
-from tests.bench.candidates import EXTRAS, ONE_FIELD, OURS, PEERS
-from tests.bench.measure import AT, Plan, measure
+from tests.bench.candidates import EVENTS, EXTRAS, ONE_FIELD, OURS, PEERS
+from tests.bench.measure import AT, DECISIONS, Plan, measure
 from tests.bench.servers import BenchError, make_certificate
 
 
 def main() -> int:
     """Run the benchmark; a missed target is printed, only an error fails."""
     arguments = _arguments()
-    plan = Plan(arguments.rounds, arguments.seconds, arguments.warmup, (1, AT, 32), starts=5, only=arguments.only)
+    lengths = arguments.rounds, arguments.seconds, arguments.warmup
+    plan = Plan(*lengths, (1, AT, 32), starts=5, keys=5_000_000, only=arguments.only)
     if arguments.quick:
-        plan = Plan(rounds=1, seconds=1, warmup=1, connections=(AT,), starts=1, only=arguments.only)
+        plan = Plan(rounds=1, seconds=1, warmup=1, connections=(AT,), starts=1, keys=200_000, only=arguments.only)
     print(f"{os.cpu_count()} processors, load average {os.getloadavg()[0]:.1f} before", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
@@ -34,7 +35,7 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    names = [candidate.name for candidate in [*PEERS, OURS, *EXTRAS, ONE_FIELD]]
+    names = [*(candidate.name for candidate in [*PEERS, OURS, *EXTRAS, ONE_FIELD]), *EVENTS, DECISIONS]
     parser = argparse.ArgumentParser("python -m tests.bench", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=3, help="of each single measurement")

@@ -1,11 +1,11 @@
-"""The reviews that are posted: two as recorded, and two made of them."""
+"""The reviews that are posted: of a Pod, a Deployment and an Event, and two made of them."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent / "bodies"
-SMALL, LARGE = HERE / "small.json", HERE / "large.json"
+SMALL, LARGE, EVENT = HERE / "small.json", HERE / "large.json", HERE / "event.json"
 OBJECT_BYTES = 30_000
 
 

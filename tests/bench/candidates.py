@@ -1,10 +1,11 @@
 """The servers that are measured: ours with several sets of policies, and the peers."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.bench.servers import Candidate, NotHereError, Place
 HERE = Path(__file__).parent
 POLICIES = HERE / "policies"
 OTHERS = 199
+MOST = 2**31 - 1
 NGINX = """\
 daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log warn;
 events {{ worker_connections 1024; }}
@@ -36,8 +38,8 @@ ANSWER = (
 )
 
 
-def _serve(place: Place, policies: Path) -> list[str]:
-    command = [sys.executable, "-m", "webhooks", "serve", "--policies", str(policies), "--host", "127.0.0.1"]
+def _serve(place: Place, *options: str | Path) -> list[str]:
+    command = [sys.executable, "-m", "webhooks", "serve", *map(str, options), "--host", "127.0.0.1"]
     command += ["--port", str(place.port), "--ops-port", "0"]
     return [*command, "--tls-cert", str(place.certificate), "--tls-key", str(place.key)]
 
@@ -54,7 +56,18 @@ def _many(place: Place) -> list[str]:
         )
     policies = place.folder / "many.py"
     policies.write_text("".join(source))
-    return _serve(place, policies)
+    return _serve(place, "--policies", policies)
+
+
+def _limiting(place: Place, backend: Mapping[str, object]) -> list[str]:
+    """One limit, which is never reached."""
+    limits = [{"type": "Namespace", "qps": MOST, "burst": MOST}]
+    kind = {"apiVersion": "eventratelimit.admission.k8s.io/v1alpha1", "kind": "Configuration"}
+    plugin = {"name": "EventRateLimit", "configuration": kind | {"limits": limits} | backend}
+    kind = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration"}
+    configuration = place.folder / "admission.json"
+    configuration.write_text(json.dumps(kind | {"plugins": [plugin]}))
+    return _serve(place, "--admission-config", configuration)
 
 
 def _python(script: str, *needs: str) -> list[str]:
@@ -97,7 +110,14 @@ def _peer(script: str, *needs: str) -> Callable[[Place], list[str]]:
 
 
 def _ours(policies: str) -> Callable[[Place], list[str]]:
-    return lambda place: _serve(place, POLICIES / policies)
+    return lambda place: _serve(place, "--policies", POLICIES / policies)
+
+
+def limiting(name: str, url: str = "") -> Candidate:
+    """The server that limits events by budgets in memory, or in the store at that URL."""
+    backend: Mapping[str, object] = {"backend": "redis", "redis": {"url": url, "timeout": "1s"}} if url else {}
+    title = f"events, {name.removeprefix('events-')}"
+    return Candidate(name, title, VALIDATE, lambda place: _limiting(place, backend), "allow", denies=False)
 
 
 MUTATE, VALIDATE = "/admission/mutate", "/admission/validate"
@@ -114,3 +134,4 @@ ONE_FIELD = Candidate("one-field", "webhooks, one field", f"{MUTATE}/patch", _ou
 
 PEERS = [NGINX_LIMIT, CEILING, GO, KOPF]
 EXTRAS = [REPLACING, CHECKING, ALLOWING, MANY]
+EVENTS = IN_MEMORY, IN_REDIS, IN_REDIS_BY_SOCKET = "events-memory", "events-redis", "events-redis-socket"

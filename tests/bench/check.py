@@ -2,6 +2,8 @@
 
 import base64
 import json
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import jsonpatch
@@ -12,9 +14,9 @@ from tests.bench.servers import BenchError, Server
 LABEL = "admission.example.com/checked"
 
 
-def check(server: Server) -> None:
-    """Ask for both bodies, and for one that must be denied."""
-    for path in (bodies.SMALL, bodies.LARGE):
+def check(server: Server, allowed: Iterable[Path]) -> None:
+    """Ask for bodies that must be allowed, and for one that must be denied."""
+    for path in allowed:
         body = path.read_bytes()
         _check_allowed(server, json.loads(body)["request"], server.post(body)["response"])
     if server.candidate.denies:

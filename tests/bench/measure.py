@@ -1,21 +1,37 @@
 """The measurements: interleaved rounds, so that what the machine does meanwhile falls on everyone alike."""
 
+import shutil
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from tests.bench import bodies
-from tests.bench.candidates import EXTRAS, MUTATE, ONE_FIELD, OURS, PEERS
+from tests.bench import bodies, decisions
+from tests.bench.candidates import (
+    EVENTS,
+    EXTRAS,
+    IN_MEMORY,
+    IN_REDIS,
+    IN_REDIS_BY_SOCKET,
+    MUTATE,
+    ONE_FIELD,
+    OURS,
+    PEERS,
+    limiting,
+)
 from tests.bench.check import check, check_one_field
+from tests.bench.decisions import NewKeys
 from tests.bench.load import Sample, load
-from tests.bench.servers import Candidate, NotHereError, Server, running
+from tests.bench.servers import BenchError, Candidate, NotHereError, Server, running
+from tests.plugins.event_rate_limit.redis_server import RedisServer
 
 BODIES = {"small": bodies.SMALL, "large": bodies.LARGE}
+EVENT = {"event": bodies.EVENT}
+DECISIONS = "decisions"
 AT = 8  # the number of connections that the targets are about
 ONE_FIELD_POLICIES = ("allow", "read", "patch", "replace")
 
@@ -29,10 +45,12 @@ class Plan:
     warmup: int
     connections: Sequence[int]
     starts: int
+    keys: int
     only: Sequence[str] = ()
 
-    def wants(self, candidate: Candidate) -> bool:
-        return not self.only or candidate.name in self.only
+    def wants(self, *names: str) -> bool:
+        """Whether any of them is wanted."""
+        return not self.only or any(name in self.only for name in names)
 
 
 class Case(NamedTuple):
@@ -60,6 +78,8 @@ class Results:
     starts: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     memory_mb: dict[str, float] = field(default_factory=dict)
     one_field: dict[str, list[Cost]] = field(default_factory=lambda: defaultdict(list))
+    decisions_us: dict[str, float] = field(default_factory=dict)
+    new_keys: NewKeys | None = None
 
     def has(self, *names: str) -> bool:
         return all(name in self.titles for name in names)
@@ -89,43 +109,80 @@ def measure(plan: Plan, certificate: tuple[Path, Path], scratch: Path) -> Result
     """Measure everything that the plan wants and the machine has."""
     results = Results()
     probe = bodies.SMALL.read_bytes()
-    if plan.wants(OURS):
+    if plan.wants(OURS.name):
         for _ in range(plan.starts + 1):  # the first one compiles
             with running(OURS, certificate, scratch, probe) as server:
                 results.starts[OURS.name].append(server.start_seconds)
         del results.starts[OURS.name][0]
+    _compare(plan, [*PEERS, OURS, *EXTRAS], BODIES, certificate, scratch, results)
+    if plan.wants(ONE_FIELD.name):
+        with running(ONE_FIELD, certificate, scratch, bodies.LARGE.read_bytes()) as server:
+            _one_field(plan, server, bodies.of_30_kb(scratch), results)
+    if plan.wants(*EVENTS, DECISIONS):
+        _events(plan, certificate, scratch, results)
+    return results
+
+
+def _compare(
+    plan: Plan,
+    candidates: Iterable[Candidate],
+    posted: Mapping[str, Path],
+    certificate: tuple[Path, Path],
+    scratch: Path,
+    results: Results,
+) -> None:
+    """Load those of the candidates that are wanted, in turn."""
+    probe = next(iter(posted.values())).read_bytes()
     with ExitStack() as stack:
         servers = []
-        for candidate in filter(plan.wants, [*PEERS, OURS, *EXTRAS]):
+        for candidate in candidates:
+            if not plan.wants(candidate.name):
+                continue
             try:
                 server = stack.enter_context(running(candidate, certificate, scratch, probe))
             except NotHereError as reason:
                 results.absent[candidate.title] = str(reason)
                 continue
-            check(server)
+            check(server, posted.values())
             results.titles[candidate.name] = candidate.title
             servers.append(server)
-        _rounds(plan, servers, results)
-        results.memory_mb = {server.candidate.name: server.memory_mb() for server in servers}
-    if plan.wants(ONE_FIELD):
-        with running(ONE_FIELD, certificate, scratch, bodies.LARGE.read_bytes()) as server:
-            _one_field(plan, server, bodies.of_30_kb(scratch), results)
-    return results
+        if servers:
+            _rounds(plan, servers, posted, results)
+        for server in servers:
+            results.memory_mb[server.candidate.name] = server.memory_mb()
 
 
-def _rounds(plan: Plan, servers: list[Server], results: Results) -> None:
+def _rounds(plan: Plan, servers: list[Server], posted: Mapping[str, Path], results: Results) -> None:
     for server in servers:
-        for body in BODIES.values():
+        for body in posted.values():
             load(server.url(), body, AT, plan.warmup)
     for number in range(plan.rounds):
         order = servers[number % len(servers) :] + servers[: number % len(servers)]
-        for name, body in BODIES.items():
+        for name, body in posted.items():
             for connections in plan.connections:
                 _say(f"round {number + 1} of {plan.rounds}: {name}, {connections} connections")
                 for server in order:
                     if connections == AT or server.candidate not in EXTRAS:
                         case = Case(server.candidate.name, name, connections)
                         results.samples[case].append(load(server.url(), body, connections, plan.seconds))
+
+
+def _events(plan: Plan, certificate: tuple[Path, Path], scratch: Path, results: Results) -> None:
+    """Limits of events: the server with budgets in memory and in a store, and one decision by itself."""
+    with ExitStack() as stack:
+        candidates, store = [limiting(IN_MEMORY)], None
+        if shutil.which("redis-server"):
+            store = stack.enter_context(RedisServer())
+            candidates += [limiting(IN_REDIS, store.url), limiting(IN_REDIS_BY_SOCKET, f"unix://{store.path}")]
+        else:
+            results.absent["events, redis"] = "no redis-server"
+        _compare(plan, candidates, EVENT, certificate, scratch, results)
+        if results.has(IN_REDIS) and "cmdstat_evalsha:" not in store.ask("INFO", "commandstats"):
+            raise BenchError("the store was not asked")
+        if plan.wants(DECISIONS):
+            _say("decisions")
+            results.decisions_us = decisions.in_memory() | (decisions.in_redis(store.url) if store else {})
+            results.new_keys = decisions.of_new_keys(plan.keys)
 
 
 def _one_field(plan: Plan, server: Server, body: Path, results: Results) -> None:

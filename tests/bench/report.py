@@ -7,8 +7,9 @@ from os import cpu_count
 from statistics import median
 from typing import Any, NamedTuple
 
-from tests.bench.candidates import ALLOWING, CEILING, GO, KOPF, MANY, OURS
-from tests.bench.measure import AT, BODIES, ONE_FIELD_POLICIES, Case, Results
+from tests.bench.candidates import ALLOWING, CEILING, GO, IN_MEMORY, IN_REDIS, IN_REDIS_BY_SOCKET, KOPF, MANY, OURS
+from tests.bench.decisions import ONE_IN_MEMORY, ONE_IN_REDIS
+from tests.bench.measure import AT, BODIES, EVENT, ONE_FIELD_POLICIES, Case, Results
 
 FASTER_THAN = {GO.name: {"small": 1.4, "large": 3.0}, KOPF.name: {"small": 1.7, "large": 2.3}}
 TIME_OF_CEILING = 1.35
@@ -16,6 +17,8 @@ RATE_OF_ONE_LOADED = 0.9
 START_SECONDS = 0.6
 MEMORY_MB = 80
 ONE_FIELD_US = 150
+RATE_IN_REDIS = 0.6
+DECISION_US = {ONE_IN_MEMORY: 2, ONE_IN_REDIS: 250}
 
 
 class Target(NamedTuple):
@@ -29,8 +32,9 @@ class Target(NamedTuple):
 
 def text(results: Results, connections: Sequence[int]) -> str:
     """Everything, to read."""
-    parts = [*_absent(results), _figures(results, connections), _ratios(results, connections)]
-    parts += [_one_field(results), _targets(targets(results))]
+    parts = [*_absent(results), _figures(results, BODIES, connections), _ratios(results, connections)]
+    parts += [_one_field(results), _figures(results, EVENT, connections), _decisions(results)]
+    parts += [_targets(targets(results))]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -46,13 +50,15 @@ def raw(results: Results) -> dict[str, Any]:
         "start_seconds": results.starts,
         "memory_mb": results.memory_mb,
         "one_field_us": {name: [cost._asdict() for cost in costs] for name, costs in results.one_field.items()},
+        "decisions_us": results.decisions_us,
+        "new_keys": results.new_keys and results.new_keys._asdict(),
         "targets": [target._asdict() for target in targets(results)],
     }
 
 
 def targets(results: Results) -> list[Target]:
     """What was promised, of what was measured."""
-    return [*_speed_targets(results), *_footprint_targets(results)]
+    return [*_speed_targets(results), *_footprint_targets(results), *_event_targets(results)]
 
 
 def _speed_targets(results: Results) -> Iterator[Target]:
@@ -84,6 +90,17 @@ def _footprint_targets(results: Results) -> Iterator[Target]:
             yield _at_most(f"one field of 30 kB by {policy}, more than one that allows", ONE_FIELD_US, cost, " us")
 
 
+def _event_targets(results: Results) -> Iterator[Target]:
+    for name in (IN_REDIS, IN_REDIS_BY_SOCKET):
+        if results.has(IN_MEMORY, name):
+            ratio = results.rate_ratio(Case(name, "event", AT), Case(IN_MEMORY, "event", AT))
+            what = f"{results.titles[name]}: requests per second, of those in memory"
+            yield _at_least(what, RATE_IN_REDIS, ratio, "x")
+    for what, most in DECISION_US.items():
+        if what in results.decisions_us:
+            yield _at_most(what, most, results.decisions_us[what], " us")
+
+
 def _at_least(what: str, least: float, seen: float, unit: str) -> Target:
     return Target(what, f">= {least:g}{unit}", f"{seen:.3g}{unit}", seen >= least)
 
@@ -96,19 +113,16 @@ def _absent(results: Results) -> list[str]:
     return [f"not here: {title} ({reason})" for title, reason in results.absent.items()]
 
 
-def _figures(results: Results, connections: Sequence[int]) -> str:
+def _figures(results: Results, bodies: Iterable[str], connections: Sequence[int]) -> str:
     def cell(case: Case) -> str:
         return f"{results.rate(case):,.0f} ({results.p99_ms(case):.2f})" if case in results.samples else ""
 
     rows = [
-        [
-            title,
-            *(cell(Case(name, body, count)) for body in BODIES for count in connections),
-            _memory(results, name),
-        ]
+        [title, *cells, _memory(results, name)]
         for name, title in results.titles.items()
+        if any(cells := [cell(Case(name, body, count)) for body in bodies for count in connections])
     ]
-    head = ["", *_columns(connections), "MB after"]
+    head = ["", *_columns(bodies, connections), "MB after"]
     return _table("requests per second (p99 in ms), medians of the rounds", head, rows)
 
 
@@ -118,7 +132,7 @@ def _memory(results: Results, name: str) -> str:
 
 def _ratios(results: Results, connections: Sequence[int]) -> str:
     base = next((c.name for c in (OURS, GO, KOPF, CEILING) if results.has(c.name)), None)
-    if base is None or len(results.titles) == 1:
+    if base is None:
         return ""
 
     def cell(case: Case) -> str:
@@ -128,12 +142,12 @@ def _ratios(results: Results, connections: Sequence[int]) -> str:
         return f"{results.rate_ratio(one, case):.2f} ({results.p99_ratio(one, case):.2f})"
 
     rows = [
-        [title, *(cell(Case(name, body, count)) for body in BODIES for count in connections)]
+        [title, *cells]
         for name, title in results.titles.items()
-        if name != base
+        if name != base and any(cells := [cell(Case(name, body, count)) for body in BODIES for count in connections])
     ]
     title = f"{results.titles[base]} / other: requests per second (p99), medians of the ratios within a round"
-    return _table(title, ["other", *_columns(connections)], rows)
+    return _table(title, ["other", *_columns(BODIES, connections)], rows)
 
 
 def _one_field(results: Results) -> str:
@@ -148,16 +162,26 @@ def _one_field(results: Results) -> str:
     return _table("one field of a 30 kB object: microseconds per request, 1 connection", head, rows)
 
 
+def _decisions(results: Results) -> str:
+    rows = [[what, f"{cost:.2f}"] for what, cost in results.decisions_us.items()]
+    if results.new_keys is not None:
+        count, each_us, more_kib = results.new_keys
+        rows.append([f"each of {count:,} new keys ({more_kib:,.0f} KiB more than a full cache)", f"{each_us:.2f}"])
+    return _table("decisions about one event, in microseconds", ["", "us"], rows)
+
+
 def _targets(seen: Iterable[Target]) -> str:
     rows = [[target.what, target.wanted, target.seen, "met" if target.met else "MISSED"] for target in seen]
-    return _table(f"targets, at {AT} connections", ["", "wanted", "seen", ""], rows) if rows else ""
+    return _table(f"targets, at {AT} connections", ["", "wanted", "seen", ""], rows)
 
 
-def _columns(connections: Sequence[int]) -> list[str]:
-    return [f"{body} x{count}" for body in BODIES for count in connections]
+def _columns(bodies: Iterable[str], connections: Sequence[int]) -> list[str]:
+    return [f"{body} x{count}" for body in bodies for count in connections]
 
 
 def _table(title: str, head: list[str], rows: list[list[str]]) -> str:
+    if not rows:
+        return ""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
 
     def line(cells: list[str]) -> str:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from . import objects
+from .api import Api
 from .certificates import Authority, Pair, write_key
 from .kubectl import Json, Kubectl
 from .processes import Process, Processes, free_ports, wait_for
@@ -32,6 +33,9 @@ class Cluster:
         self._processes = processes
         self.port, self.ops_port, self._api_port, self._etcd_port, self._etcd_peer_port = free_ports(5)
         self._users = Authority("cluster-ca", folder)
+        self._operator = self._users.user("operator", ("system:masters",))
+        self._serving = self._users.server("kube-apiserver")
+        self._service_accounts = write_key(folder / "service-accounts.pem")
         self._callers = Authority("callers-ca", folder)
         self.caller = self._callers.user("kube-apiserver-as-caller")
         self.stranger = Authority("strangers-ca", folder).user("stranger")
@@ -40,9 +44,8 @@ class Cluster:
         etcd = self._start_etcd()
         self.server = self._start_server()
         url = f"https://127.0.0.1:{self.port}"
-        self.server.wait_until(lambda: f"ready {url}" in self.server.text(), seconds=START_SECONDS)
         self.authority = folder / "certs" / "ca.pem"
-        api_server = self._start_api_server(url)
+        api_server = self._start_asking(url)
         self.admin = self.user("admin", "system:masters")
         self.alice = self.user("alice")
         self.bob = self.user("bob")
@@ -59,6 +62,33 @@ class Cluster:
     def bearer(self, name: str, token: str) -> Kubectl:
         """Somebody who shows a token; `name` only tells this one's files from others'."""
         return self._kubectl(name, {"token": token})
+
+    def api(self) -> Api:
+        """The administrator, without kubectl."""
+        return self._api(self._api_port)
+
+    def limited(self, admission: Path) -> Api:
+        """The administrator of one more API server, which limits events by its own plugin as that file says."""
+        [port] = free_ports(1)
+        plugin = ("--enable-admission-plugins=EventRateLimit", f"--admission-control-config-file={admission}")
+        process = self._start_api_server(f"kube-apiserver-{port}", port, *plugin)
+        api = self._api(port)
+        process.wait_until(api.is_ready, seconds=START_SECONDS)
+        return api
+
+    def serve(self, name: str, port: int, *options: object) -> Process:
+        """A server of ours, once it answers; its certificate is one that the first of them has issued to itself."""
+        process = self._processes.start(
+            name,
+            *(sys.executable, "-m", "webhooks", "serve"),
+            *("--host", "127.0.0.1", "--port", port),
+            *("--certs-dir", self._folder / "certs"),
+            *options,
+            cwd=ROOT,
+            env={key: value for key, value in os.environ.items() if not key.startswith("WEBHOOKS_")},
+        )
+        process.wait_until(lambda: f"ready https://127.0.0.1:{port}" in process.text(), seconds=START_SECONDS)
+        return process
 
     def audited(self, verb: str, resource: str, name: str) -> Json:
         """The first such event in the audit log, as soon as it is there."""
@@ -90,39 +120,15 @@ class Cluster:
         )
 
     def _start_server(self) -> Process:
-        """Our own; its certificate is one that it issues to itself."""
-        return self._processes.start(
-            "webhooks",
-            *(sys.executable, "-m", "webhooks", "serve"),
-            *("--policies", POLICIES),
-            *("--host", "127.0.0.1", "--port", self.port, "--ops-port", self.ops_port),
-            *("--certs-dir", self._folder / "certs"),
-            *("--client-ca", self._callers.certificate),
-            *("--workers", 2),
-            cwd=ROOT,
-            env={key: value for key, value in os.environ.items() if not key.startswith("WEBHOOKS_")},
-        )
+        """Our own that most tests are about."""
+        options = ("--policies", POLICIES, "--ops-port", self.ops_port)
+        return self.serve("webhooks", self.port, *options, "--client-ca", self._callers.certificate, "--workers", 2)
 
-    def _start_api_server(self, url: str) -> Process:
-        serving = self._users.server("kube-apiserver")
-        service_accounts = write_key(self._folder / "service-accounts.pem")
-        return self._processes.start(
+    def _start_asking(self, url: str) -> Process:
+        """The API server that asks our server about everything."""
+        return self._start_api_server(
             "kube-apiserver",
-            self._assets / "kube-apiserver",
-            "--bind-address=127.0.0.1",
-            "--advertise-address=127.0.0.1",
-            f"--secure-port={self._api_port}",
-            f"--tls-cert-file={serving.certificate}",
-            f"--tls-private-key-file={serving.key}",
-            f"--client-ca-file={self._users.certificate}",
-            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
-            "--service-cluster-ip-range=10.0.0.0/24",
-            "--endpoint-reconciler-type=none",
-            "--service-account-issuer=https://kubernetes.default.svc",
-            f"--service-account-signing-key-file={service_accounts}",
-            f"--service-account-key-file={service_accounts}",
-            # Nothing here runs controllers: no service account would ever be there for a pod.
-            "--disable-admission-plugins=ServiceAccount",
+            self._api_port,
             "--enable-admission-plugins=ImagePolicyWebhook",
             f"--admission-control-config-file={self._admission(url)}",
             "--authorization-mode=Webhook,RBAC",
@@ -137,6 +143,29 @@ class Cluster:
             f"--audit-log-path={self._audit_log}",
             "--audit-log-mode=blocking",
             "--feature-gates=EphemeralContainers=true",
+        )
+
+    def _start_api_server(self, name: str, port: int, *flags: str) -> Process:
+        """One that keeps its objects under its own name."""
+        return self._processes.start(
+            name,
+            self._assets / "kube-apiserver",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={port}",
+            f"--tls-cert-file={self._serving.certificate}",
+            f"--tls-private-key-file={self._serving.key}",
+            f"--client-ca-file={self._users.certificate}",
+            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
+            f"--etcd-prefix=/{name}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--endpoint-reconciler-type=none",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-signing-key-file={self._service_accounts}",
+            f"--service-account-key-file={self._service_accounts}",
+            # Nothing here runs controllers: no service account would ever be there for a pod.
+            "--disable-admission-plugins=ServiceAccount",
+            *flags,
             env=_bare_environment(self._folder),
         )
 
@@ -172,6 +201,9 @@ class Cluster:
         }
         self.admission = _write(self._folder / "admission.json", configuration)
         return self.admission
+
+    def _api(self, port: int) -> Api:
+        return Api(port, self._users.certificate, self._operator)
 
     def _kubectl(self, name: str, credentials: Json) -> Kubectl:
         url = f"https://127.0.0.1:{self._api_port}"
