@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.pods import Container, containers, pod_spec
+from webhooks.pods import Container, containers, image_volumes, pod_spec
 from webhooks.references import ImageReference
 
 Object = dict[str, Any]
@@ -137,6 +137,55 @@ def test_name_and_image_that_are_no_strings_read_as_empty(value: Any) -> None:
 def test_the_reference() -> None:
     [found] = containers(pod(containers=[{"image": "nginx:1"}]))
     assert found.reference == ImageReference("docker.io", "library/nginx", "1")
+
+
+def test_its_images() -> None:
+    patterns = ["nginx:1", "gcr.io/team/*"]
+    images = ["nginx:1", "gcr.io/team/a", "gcr.io/teams/a", ""]
+    found = containers(pod(containers=[{"image": image} for image in images]))
+    assert [one.is_of(patterns) for one in found] == [True, True, False, False]
+    assert not any(one.is_of([]) for one in found)
+
+
+def test_what_it_is_called() -> None:
+    one = [{"name": "web"}]
+    found = containers(pod(containers=one, initContainers=one, ephemeralContainers=one))
+    assert list(map(str, found)) == ["container web", "init container web", "ephemeral container web"]
+
+
+@pytest.mark.parametrize(("group_kind", "pointer"), PLACES.items())
+def test_volumes_that_are_filled_from_images(group_kind: tuple[Any, Any], pointer: str) -> None:
+    volumes = [
+        {"name": "data", "emptyDir": {}},
+        {"name": "model", "image": {"reference": "gcr.io/model:1"}},
+        {"name": "none", "image": None},
+        {"name": None, "image": {"reference": 5}},
+    ]
+    found = image_volumes(bearing(*group_kind, pointer, {"containers": [], "volumes": volumes}))
+    assert [(str(one), one.image, one.kind, one.pointer) for one in found] == [
+        ("volume model", "gcr.io/model:1", "volumes", f"{pointer}/volumes/1"),
+        ("volume ", "", "volumes", f"{pointer}/volumes/3"),
+    ]
+    assert found[0].reference == ImageReference("gcr.io", "model", "1")
+    with pytest.raises(ValueError, match=f"^{pointer}/volumes/3/image: "):
+        _ = found[1].reference
+
+
+@pytest.mark.parametrize(
+    ("volumes", "pointer"),
+    [
+        ({"image": {}}, "/spec/volumes"),
+        ("x", "/spec/volumes"),
+        ([None], "/spec/volumes/0"),
+        ([{}, ["image"]], "/spec/volumes/1"),
+        ([{"image": "a"}], "/spec/volumes/0/image"),
+        ([{"image": []}], "/spec/volumes/0/image"),
+    ],
+)
+def test_where_a_volume_could_hide_the_pointer_is_named(volumes: Any, pointer: str) -> None:
+    with pytest.raises(ValueError, match="must be") as error:
+        image_volumes(pod(volumes=volumes))
+    assert str(error.value).partition(": ")[0] == pointer
 
 
 class Copying(dict[str, Any]):

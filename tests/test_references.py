@@ -179,6 +179,56 @@ def test_a_prefix_that_could_match_nothing(prefix: str) -> None:
         ImageReference.parse("nginx").within(prefix)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "good", "bad"),
+    [
+        ("nginx", ["nginx", "nginx:latest", "docker.io/library/nginx"], ["nginx:1", f"nginx@{SHA256}", "gcr.io/nginx"]),
+        ("nginx:1", ["nginx:1", "library/nginx:1"], ["nginx:12", "nginx", "nginx:1-a", "xnginx:1"]),
+        (f"nginx@{SHA256}", [f"nginx@{SHA256}"], ["nginx", f"nginx@{SHA512}", f"nginx:1@{SHA256}"]),
+        ("GCR.io/a", ["gcr.io/a", "GCR.IO/a:latest"], ["gcr.io/b"]),
+        ("*", ["nginx", "gcr.io/a", f"localhost:5000/a@{SHA256}"], []),
+        ("nginx*", ["nginx", "nginx:1", "nginx-unit", f"nginx@{SHA256}"], ["team/nginx", "nginx/unit", "gcr.io/nginx"]),
+        ("nginx:1.*", ["nginx:1.2", f"nginx:1.2@{SHA256}"], ["nginx:1", "nginx:12", "nginx"]),
+        ("nginx@*", [f"nginx@{SHA256}"], ["nginx:1", f"nginx:1@{SHA256}"]),
+        ("team/*", ["team/a", "docker.io/team/a/b:1"], ["teams/a", "gcr.io/team/a"]),
+        ("team/a*", ["team/a", "team/a:1", "team/ab", "team/a/b"], ["team/b", "team/b/a"]),
+        ("gcr.io/*", ["gcr.io/a", "GCR.io/a/b"], ["gcr.io.example.org/a", "gcr.io:443/a", "nginx", "xgcr.io/a"]),
+        ("gcr.io/team*", ["gcr.io/team/a", "gcr.io/teams/a", "gcr.io/team"], ["gcr.io/a/team", "gcr.io.org/team"]),
+        ("gcr.io*", [], ["gcr.io/a", "gcr.io.example.org/a"]),
+        ("localhost:5000/*", ["localhost:5000/a"], ["localhost:50001/a", "localhost/a"]),
+        ("docker.io/*", ["nginx", "team/a"], ["gcr.io/a"]),
+        ("index.docker.io/team/*", ["team/a"], ["teams/a"]),
+    ],
+)
+def test_patterns(pattern: str, good: list[str], bad: list[str]) -> None:
+    for image in good:
+        assert ImageReference.parse(image).matches(pattern), image
+    for image in bad:
+        assert not ImageReference.parse(image).matches(pattern), image
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "",
+        " *",
+        "a b*",
+        "**",
+        "*nginx",
+        "ng*x",
+        "gcr.io/*/a*",
+        "Nginx",
+        "gcr.io/A*",
+        "nginx:",
+        "gcr..io/*",
+        "nginx:1:2*",
+    ],
+)
+def test_a_pattern_that_could_match_nothing(pattern: str) -> None:
+    with pytest.raises(ValueError, match="invalid image reference"):
+        ImageReference.parse("nginx").matches(pattern)
+
+
 label = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,5}[a-z0-9])?", fullmatch=True)
 registries = st.sampled_from(["docker.io", "localhost", "[::1]:1", "Upper"]) | st.builds("{}.{}".format, label, label)
 component = st.from_regex(r"[a-z0-9]{1,4}((\.|_|__|--?)[a-z0-9]{1,4})?", fullmatch=True)
@@ -205,6 +255,16 @@ def test_an_image_is_within_each_of_its_ancestors_and_beside_their_neighbours(
         assert reference.within(prefix + "/")
         assert not reference.within(f"{reference.registry}/{reference.repository}/below")
     assert not reference.within(f"{reference.registry}/{reference.repository}x")
+
+
+@given(references)
+def test_an_image_is_of_each_of_its_beginnings_and_of_no_neighbour(reference: ImageReference) -> None:
+    full = str(reference)
+    assert reference.matches(full)
+    for length in range(full.index("/", full.index("/") + 1) + 1, len(full) + 1):
+        assert reference.matches(f"{full[:length]}*"), length
+    assert not reference.matches(f"neighbour.example.org/{reference.repository}*")
+    assert not reference.matches(f"{reference.registry}/x{reference.repository}*")
 
 
 @given(st.text(max_size=30) | st.text("ab/.:@[]_-A1", max_size=12))

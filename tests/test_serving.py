@@ -367,7 +367,7 @@ MISTAKES = {
     "no policies": Mistake(r"policies\.py: no policies", policies="x = 1\n"),
     "no such file": Mistake(r"nothing\.py: no such file", given="nothing.py"),
     "an empty folder": Mistake(r"empty: no policy files", given="empty"),
-    "an unknown library name": Mistake(r"library:nothing: .*required_labels", given="library:nothing"),
+    "an unknown library name": Mistake(r"library:nothing: .*webhooks library lists them", given="library:nothing"),
     "a path in a library name": Mistake(r"library:\.\./x: ", given="library:../x"),
     "a bad resource": Mistake(r"policies\.py:3: .*'Pods'", policies=POLICY.replace('"pods"', '"Pods"')),
     "a bad signature": Mistake(r"policies\.py:3: .*'allows'", policies=POLICY.replace("*, ", "")),

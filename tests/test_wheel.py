@@ -75,7 +75,8 @@ def test_it_works_where_it_is_unpacked(wheel: zipfile.ZipFile, tmp_path: Path) -
         (tmp_path / name / "__init__.py").write_text("raise ImportError")
     code = (
         "import webhooks, webhooks.loading as loading; print(webhooks.__file__);"
-        "print(sorted(loading.library())); print(len(loading.load(f'library:{n}' for n in loading.library())))"
+        "print(sorted(loading.library())); print(len(loading.load(f'library:{n}' for n in loading.library())));"
+        "import webhooks.catalogue as catalogue; print(len(catalogue.entries()))"
     )
     ended = subprocess.run(
         [sys.executable, "-c", code],
@@ -85,8 +86,9 @@ def test_it_works_where_it_is_unpacked(wheel: zipfile.ZipFile, tmp_path: Path) -
         text=True,
         timeout=SECONDS,
     )
-    where, names, count = ended.stdout.splitlines() or pytest.fail(ended.stderr)
+    where, names, count, described = ended.stdout.splitlines() or pytest.fail(ended.stderr)
     assert where == str(tmp_path / "installed" / "webhooks" / "__init__.py")
     ready = sorted(Path(name).stem for name in relative("policies", "*.py"))
     assert names == str(ready)
     assert int(count) >= len(ready)
+    assert int(described) == len(ready)

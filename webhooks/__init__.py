@@ -15,10 +15,12 @@ from webhooks.decisions import (
     Replace,
     Unauthenticated,
 )
+from webhooks.fields import field, items
 from webhooks.loading import ready
 from webhooks.patching import pointer
-from webhooks.pods import Container
+from webhooks.pods import Container, Image
 from webhooks.policy import Policy, authenticating, authorizing, image_policy, mutating, validating
+from webhooks.quantities import parse_quantity
 from webhooks.references import ImageReference
 from webhooks.violations import introduced
 from webhooks.wire.admission import AdmissionReview
@@ -41,6 +43,7 @@ __all__ = [
     "Decision",
     "Deny",
     "Identity",
+    "Image",
     "ImageReference",
     "ImageReview",
     "Mutation",
@@ -55,9 +58,12 @@ __all__ = [
     "authenticating",
     "authorizing",
     "create_app",
+    "field",
     "image_policy",
     "introduced",
+    "items",
     "mutating",
+    "parse_quantity",
     "pointer",
     "ready",
     "validating",

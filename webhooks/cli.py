@@ -70,3 +70,27 @@ def serve(**options: Any) -> None:
         for line in str(error).split("\n"):
             click.echo(f"webhooks: {line}", err=True)
         sys.exit(2)
+
+
+def _names(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
+    from webhooks.loading import library
+
+    return [name for name in library() if name.startswith(typed)]
+
+
+@main.command(epilog="Try it: webhooks library required_labels")
+@click.argument("name", required=False, shell_complete=_names)
+@click.option("--markdown", is_flag=True, help="As a page for reading in a browser.")
+def library(name: str | None, markdown: bool) -> None:
+    """List the ready policies, or show all about the one of that NAME."""
+    from webhooks import catalogue
+
+    try:
+        found = catalogue.entries() if name is None else [catalogue.entry(name)]
+    except ConfigurationError as error:
+        click.echo(f"webhooks: {error}", err=True)
+        sys.exit(2)
+    if markdown:
+        click.echo(catalogue.page(found), nl=False)
+    else:
+        click.echo(catalogue.listing(found) if name is None else catalogue.text(found[0]), nl=False)

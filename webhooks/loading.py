@@ -4,6 +4,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
@@ -33,13 +34,27 @@ def library() -> dict[str, Path]:
     return {file.stem: file for file in _folder(folder)}
 
 
+def ready_file(name: str) -> Path:
+    """The file of one of the ready policies.
+
+    Raises:
+        LoadError: there is no ready policy of that name.
+    """
+    files = library()
+    if name not in files:
+        near = get_close_matches(name, files, n=1)
+        hint = f"perhaps {near[0]} is meant; " if near else ""
+        raise LoadError(f"no ready policy of that name; {hint}webhooks library lists them", path=f"{_LIBRARY}{name}")
+    return files[name]
+
+
 def ready(name: str) -> AnyPolicy:
     """One of the ready policies, for a policy file that sets its parameters with `bind`.
 
     Raises:
         LoadError: there is no ready policy of that name.
     """
-    [policy] = load_file(_ready(name))
+    [policy] = load_file(ready_file(name))
     return policy
 
 
@@ -72,7 +87,7 @@ def load_file(path: Path) -> list[AnyPolicy]:
 
 def _files(source: str) -> Iterator[Path]:
     if source.startswith(_LIBRARY):
-        yield _ready(source.removeprefix(_LIBRARY))
+        yield ready_file(source.removeprefix(_LIBRARY))
         return
     path = Path(source).absolute()
     if path.is_dir():
@@ -84,14 +99,6 @@ def _files(source: str) -> Iterator[Path]:
         yield path
     else:
         raise LoadError("no such file or folder", path=source)
-
-
-def _ready(name: str) -> Path:
-    files = library()
-    if name not in files:
-        names = ", ".join(sorted(files))
-        raise LoadError(f"no ready policy of that name; there are: {names}", path=f"{_LIBRARY}{name}")
-    return files[name]
 
 
 def _folder(folder: Path) -> list[Path]:

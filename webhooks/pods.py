@@ -1,6 +1,6 @@
 """The pods inside objects: where a kind keeps its pod spec, and every container of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -10,6 +10,12 @@ from webhooks.references import ImageReference
 _Place = tuple[str, ...]
 
 _CONTAINER_KINDS = ("containers", "initContainers", "ephemeralContainers")
+_WORDS = {
+    "containers": "container",
+    "initContainers": "init container",
+    "ephemeralContainers": "ephemeral container",
+    "volumes": "volume",
+}
 _POD: _Place = ("spec",)
 _WORKLOAD: _Place = ("spec", "template", "spec")
 _CRON_JOB: _Place = ("spec", "jobTemplate", "spec", "template", "spec")
@@ -57,27 +63,25 @@ def _resolved(obj: Any, pointer: str) -> Any:
     return obj
 
 
-class Container(msgspec.Struct, frozen=True, eq=False):
-    """One container of a pod, of whichever of the three kinds.
+class Image(msgspec.Struct, frozen=True, eq=False):
+    """An image that a pod uses: one that a container runs, or one that a volume is filled from.
+
+    ``str()`` says whose: ``init container setup``, ``volume model``.
 
     Attributes:
-        name: its name; empty if absent or not a string.
-        image: its image as it is written; empty if absent or not a string.
-        kind: the list it is in: ``containers``, ``initContainers`` or ``ephemeralContainers``.
-        pointer: where it is in the object, a JSON pointer such as ``/spec/template/spec/containers/0``.
+        name: the name of the container or volume; empty if absent or not a string.
+        image: the image as it is written; empty if absent or not a string.
+        kind: the list it is in: ``containers``, ``initContainers``, ``ephemeralContainers`` or ``volumes``.
+        pointer: where that is in the object, a JSON pointer such as ``/spec/template/spec/containers/0``.
     """
 
     name: str
     image: str
     kind: str
     pointer: str
-    _specs: Specs
-    _owner: Callable[[], dict[str, Any]]
 
-    @property
-    def spec(self) -> dict[str, Any]:
-        """The container itself, as it lies in the object: changing it changes the object."""
-        return self._specs.find(self._owner())[self.pointer]
+    def __str__(self) -> str:
+        return f"{_WORDS[self.kind]} {self.name}"
 
     @property
     def reference(self) -> ImageReference:
@@ -90,6 +94,28 @@ class Container(msgspec.Struct, frozen=True, eq=False):
             return ImageReference.parse(self.image)
         except ValueError as error:
             raise ValueError(f"{self.pointer}/image: {error}") from None
+
+    def is_of(self, patterns: Collection[str]) -> bool:
+        """Whether it matches one of these, see `ImageReference.matches`; one that is malformed matches none."""
+        if not patterns:
+            return False
+        try:
+            reference = self.reference
+        except ValueError:
+            return False
+        return any(reference.matches(pattern) for pattern in patterns)
+
+
+class Container(Image, frozen=True, eq=False):
+    """One container of a pod, of whichever of the three kinds, with its image."""
+
+    _specs: Specs
+    _owner: Callable[[], dict[str, Any]]
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The container itself, as it lies in the object: changing it changes the object."""
+        return self._specs.find(self._owner())[self.pointer]
 
 
 def containers(obj: dict[str, Any], owner: Callable[[], dict[str, Any]] | None = None) -> list[Container]:
@@ -144,6 +170,49 @@ def outlined(spec: Any, base: str, owner: Callable[[], dict[str, Any]]) -> list[
     return found
 
 
+def image_volumes(obj: dict[str, Any]) -> list[Image]:
+    """The image of every volume that is filled from one.
+
+    Args:
+        obj: as in `containers`.
+
+    Raises:
+        ValueError: where a volume could hide in a malformed object; the message begins with a JSON pointer.
+    """
+    found = []
+    for spec, base in _pod_specs(obj):
+        volumes = spec.get("volumes")
+        if volumes is not None and not isinstance(volumes, list):
+            raise ValueError(f"{base}/volumes: must be a list")
+        for index, volume in enumerate(volumes or ()):
+            pointer = f"{base}/volumes/{index}"
+            if not isinstance(volume, dict):
+                raise ValueError(f"{pointer}: must be an object")
+            source = volume.get("image")
+            if source is None:
+                continue
+            if not isinstance(source, dict):
+                raise ValueError(f"{pointer}/image: must be an object")
+            name, image = volume.get("name"), source.get("reference")
+            name = name if isinstance(name, str) else ""
+            found.append(Image(name, image if isinstance(image, str) else "", "volumes", pointer))
+    return found
+
+
+def outlined_image_volumes(spec: Any, base: str) -> list[Image]:
+    """The image of every volume that is filled from one, of a pod spec of which no more is known than these.
+
+    Args:
+        spec: an object with the list; anything false for none.
+        base: its JSON pointer.
+    """
+    return [
+        Image(volume.name or "", volume.image.reference or "", "volumes", f"{base}/volumes/{index}")
+        for index, volume in enumerate((spec and spec.volumes) or ())
+        if volume.image
+    ]
+
+
 def _pod_specs(obj: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
     """Wherever an object holds containers: one place of a built-in kind, perhaps several of a foreign one."""
     if not _is_searched(obj):
@@ -152,7 +221,7 @@ def _pod_specs(obj: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
     found = []
     for place in _PLACES:
         spec = _at(obj, place) or {}
-        listed = {kind: spec[kind] for kind in _CONTAINER_KINDS if isinstance(spec.get(kind), list)}
+        listed = {kind: spec[kind] for kind in (*_CONTAINER_KINDS, "volumes") if isinstance(spec.get(kind), list)}
         if listed:
             found.append((listed, _POINTERS[place]))
     return found

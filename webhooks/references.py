@@ -16,6 +16,7 @@ _COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _REPOSITORY = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*")
 _TAG = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}")
 _DIGEST = re.compile(r"sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128}")
+_BEGINNING = re.compile(r"[a-z0-9._/-]*(?::[a-zA-Z0-9_.-]*)?(?:@[a-z0-9:]*)?")
 _IDENTIFIER = re.compile(r"[a-f0-9]{64}")
 
 
@@ -90,6 +91,27 @@ class ImageReference:
             return False
         return not repository or f"{self.repository}/".startswith(f"{repository}/")
 
+    def matches(self, pattern: str) -> bool:
+        """Whether this is the image that a pattern names, or one of those that it begins.
+
+        A pattern is written out in full as a reference is. So its registry is always whole: ``gcr.io*`` is the
+        beginning of names at ``docker.io`` and holds nothing of ``gcr.io.example.org``.
+
+        Args:
+            pattern: a reference, or with a final ``*`` the beginning of some: ``gcr.io/team/*`` is all that is there,
+                ``gcr.io/team/app*`` also ``gcr.io/team/app-2``, and ``*`` alone every image.
+
+        Raises:
+            ValueError: for a pattern that could match nothing.
+        """
+        if pattern == "*":
+            return True
+        registry, name, whole = _pattern(pattern)
+        if self.registry.lower() != registry:
+            return False
+        full = str(self).removeprefix(f"{self.registry}/")
+        return full == name if whole else full.startswith(name)
+
     def __str__(self) -> str:
         tag = "" if self.tag is None else f":{self.tag}"
         digest = "" if self.digest is None else f"@{self.digest}"
@@ -120,6 +142,21 @@ def _prefix(text: str) -> tuple[str, str]:
         _check_repository(text, repository)
     registry = registry.lower()
     return _DEFAULT_REGISTRY if registry == _LEGACY_REGISTRY else registry, repository
+
+
+@lru_cache(maxsize=1024)
+def _pattern(text: str) -> tuple[str, str, bool]:
+    """Registry, in lower case, the rest of a pattern, and whether that is all of a name."""
+    if not text.endswith("*"):
+        reference = ImageReference.parse(text)
+        return reference.registry.lower(), str(reference).removeprefix(f"{reference.registry}/"), True
+    registry, name = _split(text[:-1])
+    _check_registry(text, registry)
+    if not _BEGINNING.fullmatch(name):
+        raise _error(text, "before the '*' it must be the beginning of a repository, tag or digest")
+    if registry == _DEFAULT_REGISTRY and name and "/" not in name:
+        name = f"library/{name}"
+    return registry.lower(), name, False
 
 
 def _check_registry(text: str, registry: str) -> None:

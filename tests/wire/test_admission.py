@@ -308,6 +308,24 @@ def test_every_container_of_the_target_is_found() -> None:
         admission_review(obj=pod(initContainers={})).containers()
 
 
+def test_images_are_those_of_containers_and_of_volumes() -> None:
+    volumes = [{"name": "data", "emptyDir": {}}, {"name": "model", "image": {"reference": "model:1"}}]
+    review = admission_review(obj=pod(volumes=volumes))
+    for _ in range(2):
+        found = review.images()
+        assert [(str(each), each.image) for each in found] == [
+            ("container app", "registry.k8s.io/app:1"),
+            ("volume model", "model:1"),
+        ]
+        review.object["spec"]["volumes"][0]["image"] = None  # the policy's own copy is asked from now on
+    review.object["spec"]["volumes"][0]["image"] = {"reference": "data:1"}
+    assert [each.name for each in review.images()] == ["app", "data", "model"]
+    assert [each.name for each in admission_review("DELETE", old=pod(volumes=volumes)).images()] == ["app", "model"]
+    assert admission_review().images() == []
+    with pytest.raises(ValueError, match="/spec/volumes: must be a list"):
+        admission_review(obj=pod(volumes={})).images()
+
+
 def test_a_container_is_changed_in_the_policys_own_copy() -> None:
     review = admission_review(obj=pod())
     review.containers()[0].spec["image"] = "changed"

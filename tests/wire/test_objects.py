@@ -20,6 +20,19 @@ CONTAINERS = st.lists(
     st.fixed_dictionaries({}, optional={"name": st.text(max_size=3) | ANYTHING, "image": st.just("app:1") | ANYTHING}),
     max_size=3,
 )
+VOLUMES = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "name": st.text(max_size=3) | ANYTHING,
+            "emptyDir": ANYTHING,
+            "image": st.fixed_dictionaries({}, optional={"reference": st.just("a:1") | ANYTHING, "other": ANYTHING})
+            | ANYTHING,
+        },
+    )
+    | ANYTHING,
+    max_size=3,
+)
 METADATA = st.fixed_dictionaries(
     {},
     optional={
@@ -36,7 +49,13 @@ PODS = st.fixed_dictionaries(
     optional={
         "spec": ANYTHING
         | st.fixed_dictionaries(
-            {}, optional={"containers": CONTAINERS | ANYTHING, "initContainers": CONTAINERS, "volumes": ANYTHING}
+            {},
+            optional={
+                "containers": CONTAINERS | ANYTHING,
+                "initContainers": CONTAINERS,
+                "volumes": VOLUMES | ANYTHING,
+                "nodeName": ANYTHING,
+            },
         )
     },
 )
@@ -71,6 +90,7 @@ def told(found: Object) -> list[Any]:
         lambda: [
             (each.name, each.image, each.kind, each.pointer, each.spec) for each in found.containers(lambda: found.tree)
         ],
+        lambda: [(each.name, each.image, each.kind, each.pointer) for each in found.image_volumes()],
         lambda: found.tree,
     ]
     return [_result(each) for each in asked]
@@ -119,6 +139,7 @@ def test_what_is_only_labelled_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(objects.Document, "tree", property(lambda _: pytest.fail("was decoded")))
     assert found.labels() == {"app": "web"}
     assert [each.image for each in found.containers(dict)] == ["registry.k8s.io/app:1"]
+    assert found.image_volumes() == []
     changed = found.patched([{"op": "add", "path": "/metadata/labels/tier", "value": "front"}])
     assert changed.labels() == {"app": "web", "tier": "front"}
     assert found.labels() == {"app": "web"}

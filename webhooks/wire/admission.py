@@ -9,7 +9,7 @@ import msgspec
 from webhooks.decisions import Allow, Deny
 from webhooks.drafts import draft
 from webhooks.errors import REASONS, MalformedReview
-from webhooks.pods import Container, Specs, containers, pod_template
+from webhooks.pods import Container, Image, Specs, containers, image_volumes, pod_template
 from webhooks.wire import envelopes
 from webhooks.wire.documents import Document
 from webhooks.wire.groups import ADMISSION
@@ -238,6 +238,16 @@ class AdmissionReview(msgspec.Struct, eq=False):
         if found:
             self._specs.append(found[0]._specs)
         return found
+
+    def images(self) -> list[Image]:
+        """Every image that the `target` would use: those of its `containers`, and of volumes filled from images.
+
+        Raises:
+            ValueError: the object is so misshapen that one could hide in it.
+        """
+        draft = self._target_draft
+        volumes = self._target.image_volumes() if draft is msgspec.UNSET else image_volumes(draft or {})
+        return [*self.containers(), *volumes]
 
     def pod(self) -> dict[str, Any] | None:
         """The pod in the `target`, or the template of its pods, with ``metadata`` and ``spec``: this policy's own copy.

@@ -8,7 +8,7 @@ import msgspec
 
 from webhooks import patching, pods
 from webhooks.errors import MalformedReview, PatchError
-from webhooks.pods import Container
+from webhooks.pods import Container, Image
 from webhooks.wire.documents import UNREAD, Document
 from webhooks.wire.outlines import Outline, decode_known, outline_of
 
@@ -88,6 +88,17 @@ class Object(Document):
         if outline is not None:
             return pods.outlined(outline.pod, outline.pointer, owner)
         return pods.containers(self.tree, owner) if self.present else []
+
+    def image_volumes(self) -> list[Image]:
+        """The image of every volume that is filled from one.
+
+        Raises:
+            ValueError: it is so misshapen that a volume could hide in it.
+        """
+        outline = self._outlined()
+        if outline is not None:
+            return pods.outlined_image_volumes(outline.pod, outline.pointer)
+        return pods.image_volumes(self.tree) if self.present else []
 
     def patched(self, operations: Sequence[Mapping[str, Any]]) -> "Object":
         """The object after JSON Patch operations: itself where they change nothing.

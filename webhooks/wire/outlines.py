@@ -29,7 +29,8 @@ class Outline(msgspec.Struct):
         generate_name: the beginning of a name.
         labels: not to be changed.
         annotations: not to be changed.
-        pod: the pod spec in it: an object with its three lists of containers, which have a ``name`` and an ``image``.
+        pod: the pod spec in it: an object with its three lists of containers, which have a ``name`` and an ``image``,
+            and its volumes, which have a ``name`` and an ``image`` with a ``reference``.
         pointer: where that is.
     """
 
@@ -113,6 +114,13 @@ _Container = _struct(
     image=_Text,
 )
 _Containers = _all_unless_absent(_Container)
+_Volume = _struct(
+    "name hostPath emptyDir gcePersistentDisk awsElasticBlockStore gitRepo secret nfs iscsi glusterfs "
+    "persistentVolumeClaim rbd flexVolume cinder cephfs flocker downwardAPI fc azureFile configMap vsphereVolume "
+    "quobyte azureDisk photonPersistentDisk projected portworxVolume scaleIO storageos csi ephemeral image",
+    name=_Text,
+    image=_unless_absent(_struct("reference pullPolicy", reference=_Text)),
+)
 _Pod = _struct(
     "volumes initContainers containers ephemeralContainers restartPolicy terminationGracePeriodSeconds "
     "activeDeadlineSeconds dnsPolicy nodeSelector serviceAccountName serviceAccount automountServiceAccountToken "
@@ -120,6 +128,7 @@ _Pod = _struct(
     "affinity schedulerName tolerations hostAliases priorityClassName priority dnsConfig readinessGates "
     "runtimeClassName enableServiceLinks preemptionPolicy overhead topologySpreadConstraints setHostnameAsFQDN os "
     "hostUsers schedulingGates resourceClaims resources hostnameOverride schedulingGroup evictionResponders",
+    volumes=_all_unless_absent(_Volume),
     containers=_Containers,
     initContainers=_Containers,
     ephemeralContainers=_Containers,

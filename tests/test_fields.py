@@ -1,0 +1,91 @@
+from typing import Any
+
+import pytest
+
+from webhooks import field, items
+from webhooks.drafts import draft
+from webhooks.errors import MalformedReview
+
+OBJECT = {
+    "flag": False,
+    "number": 0,
+    "text": "",
+    "null": None,
+    "list": ["a", "b"],
+    "deep": {"empty": {}, "null": None, "list": [{"name": "a"}], "number": -5},
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "value"),
+    [
+        ("flag", bool, False),
+        ("number", int, 0),
+        ("text", str, ""),
+        ("list", list, ["a", "b"]),
+        ("deep.empty", dict, {}),
+        ("deep.number", int, -5),
+        ("deep", dict, OBJECT["deep"]),
+    ],
+)
+@pytest.mark.parametrize("of", [OBJECT, draft(OBJECT)], ids=["plain", "draft"])
+def test_a_field_is_read(of: Any, path: str, kind: Any, value: Any) -> None:
+    assert field(of, path, kind) == value
+
+
+@pytest.mark.parametrize(
+    "path", ["absent", "null", "absent.deeper", "null.deeper", "deep.absent.deeper", "deep.null.x"]
+)
+@pytest.mark.parametrize("kind", [bool, dict, int, list, str])
+def test_what_is_absent_is_none(path: str, kind: Any) -> None:
+    assert field(OBJECT, path, kind) is None
+    assert list(items(OBJECT, path, kind)) == []
+    assert field(None, path, kind) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "message"),
+    [
+        ("flag", int, "flag must be a whole number"),
+        ("number", bool, "number must be true or false"),
+        ("number", str, "number must be a text"),
+        ("text", dict, "text must be an object"),
+        ("text", list, "text must be a list"),
+        ("deep", list, "deep must be a list"),
+        ("list", dict, "list must be an object"),
+        ("list.deeper", str, "list must be an object"),
+        ("text.deeper", str, "text must be an object"),
+        ("flag.deeper", str, "flag must be an object"),
+        ("deep.number.deeper.still", str, "deep.number must be an object"),
+    ],
+)
+def test_what_is_something_else_is_malformed(path: str, kind: Any, message: str) -> None:
+    with pytest.raises(MalformedReview) as caught:
+        field(OBJECT, path, kind)
+    assert (str(caught.value), caught.value.code) == (message, 422)
+
+
+@pytest.mark.parametrize("of", ["", "text", [], 5, True])
+def test_what_is_no_object_has_no_fields(of: Any) -> None:
+    with pytest.raises(MalformedReview, match=r"what has the field a\.b must be an object"):
+        field(of, "a.b", str)
+
+
+def test_the_items_of_a_list_are_read() -> None:
+    assert list(items(OBJECT, "list", str)) == ["a", "b"]
+    assert list(items(draft(OBJECT), "deep.list", dict)) == [{"name": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("of", "message"),
+    [
+        ({"a": "text"}, "a must be a list"),
+        ({"a": {}}, "a must be a list"),
+        ({"a": [1, "b"]}, r"a\[1\] must be a whole number"),
+        ({"a": [1, True]}, r"a\[1\] must be a whole number"),
+        ({"a": [None]}, r"a\[0\] must be a whole number"),
+    ],
+)
+def test_a_list_of_something_else_is_malformed(of: Any, message: str) -> None:
+    with pytest.raises(MalformedReview, match=message):
+        list(items(of, "a", int))
