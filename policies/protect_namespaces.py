@@ -1,16 +1,19 @@
 """Namespaces that a cluster cannot do without are not deleted, whatever other authorizers say.
 
+With a namespace goes all that is in it, at one command, and nothing brings it back. To delete namespaces together might
+delete these too, and is denied as well.
+
 Parameters:
     namespaces: names, and shell patterns of names.
     except_groups: groups whose members may delete them all the same.
 
 Left to other authorizers::
 
-    user jane deletes the namespace team-a
+    spec: {user: jane, resourceAttributes: {verb: delete, resource: namespaces, name: team-a}}
 
 Denied::
 
-    user jane deletes the namespace kube-system
+    spec: {user: jane, resourceAttributes: {verb: delete, resource: namespaces, name: kube-system}}
 """
 
 from collections.abc import Sequence
@@ -26,8 +29,8 @@ def protect_namespaces(
     namespaces: Sequence[str] = ("default", "kube-*"),
     except_groups: Sequence[str] = (),
 ) -> Opinion:
-    """Deny deleting the namespaces; deleting a collection of them might delete these too."""
-    if set(except_groups) & set(access.groups):
+    """Deny deleting the namespaces, by name or among others."""
+    if not namespaces or set(except_groups) & set(access.groups):
         return NoOpinion()
     if not access.name:
         return Deny(f"namespaces are not deleted together: {', '.join(namespaces)} would go too")

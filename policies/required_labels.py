@@ -1,5 +1,7 @@
 """Objects carry the labels that everybody relies on: an owner to ask, an environment to filter by.
 
+A value must match its expression as a whole: ``prod`` does not let ``production`` pass.
+
 Parameters:
     labels: each a mapping with ``key``, and with ``allowedRegex`` where the value must match as a whole.
     message: shown instead of the usual one.
@@ -14,10 +16,10 @@ Denied::
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NotRequired, TypedDict
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, validating
+from webhooks import AdmissionReview, Allow, Decision, Deny, introduced, validating
 
 
 class Label(TypedDict):
@@ -32,12 +34,14 @@ def required_labels(
     review: AdmissionReview, *, labels: Sequence[Label] = ({"key": "owner"},), message: str = ""
 ) -> Decision:
     """Deny objects without the labels, or with other values than are allowed."""
-    have = review.labels
-    missing = [label["key"] for label in labels if label["key"] not in have]
-    if missing:
-        return Deny(message or f"missing labels: {', '.join(missing)}")
+    found = introduced(review, lambda each: _violations(each.labels, labels))
+    return Deny(message or "; ".join(found)) if found else Allow()
+
+
+def _violations(have: dict[str, str], labels: Sequence[Label]) -> Iterator[str]:
     for label in labels:
-        pattern = label.get("allowedRegex")
-        if pattern and not re.fullmatch(pattern, have[label["key"]]):
-            return Deny(message or f"label {label['key']}: {have[label['key']]!r} does not match {pattern!r}")
-    return Allow()
+        value, pattern = have.get(label["key"]), label.get("allowedRegex")
+        if value is None:
+            yield f"label {label['key']} is missing"
+        elif pattern and not re.fullmatch(pattern, value):
+            yield f"label {label['key']}: {value!r} does not match {pattern!r}"

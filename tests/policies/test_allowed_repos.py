@@ -2,11 +2,13 @@ from typing import Any
 
 import pytest
 
-from webhooks import Allow, Decision, Deny
+from webhooks import Deny
 from webhooks.errors import ConfigurationError
 from webhooks.loading import load
 
-from ..builders import Json, admission_review, decide, pod
+from ..builders import Json
+from .images import check_images, volume
+from .objects import check_containers, check_everywhere, container, judged, message, review_of, spec_of
 
 [allowed_repos] = load(["library:allowed_repos"])
 
@@ -62,122 +64,82 @@ PLACES: list[tuple[list[str], list[str], list[str]]] = [
 ]
 
 
-def judged(obj: Json, repos: list[str], **request: Any) -> Decision:
-    policy = allowed_repos.bind(repos=repos)
-    review = admission_review(obj=obj, **request)
-    assert policy.match.wants_kind(review)
-    outcome = decide(review, policy).outcome
-    assert isinstance(outcome, Allow | Deny)
-    return outcome
-
-
-def of_image(image: Any) -> Json:
-    return pod(containers=[{"name": "app", "image": image}])
-
-
 @pytest.mark.parametrize(("repos", "good", "bad"), PLACES, ids=lambda value: ",".join(value)[:30])
 def test_images_come_from_known_places(repos: list[str], good: list[str], bad: list[str]) -> None:
+    policy = allowed_repos.bind(repos=repos)
     for image in good:
-        assert isinstance(judged(of_image(image), repos), Allow), image
+        assert message(policy, spec_of(container(image=image), volumes=[volume(image)])) is None, image
     for image in bad:
-        outcome = judged(of_image(image), repos)
-        assert isinstance(outcome, Deny), image
-        assert (outcome.code, outcome.message) == (403, f"images from outside {', '.join(repos)}: app ({image})")
+        outside = f"images from outside {', '.join(repos)}"
+        assert message(policy, spec_of(container(image=image))) == f"{outside}: container app ({image})", image
+        volumes = spec_of(container(image=good[0] if good else "a"), volumes=[volume(image)])
+        assert (message(policy, volumes) or "").endswith(f"volume model ({image})"), image
 
 
-GOOD, BAD = {"name": "good", "image": "good.io/a"}, {"name": "bad", "image": "bad.io/a"}
-KINDS = ("containers", "initContainers", "ephemeralContainers")
+def test_everywhere() -> None:
+    policy = allowed_repos.bind(repos=["fine.io"])
+    good, bad = container(image="fine.io/a"), container(image="evil.io/a")
+    check_everywhere(policy, spec_of(good), spec_of(bad))
+    check_everywhere(policy, spec_of(good), spec_of(good, volumes=[volume("evil.io/a")]))
+    check_containers(policy, good, bad)
+    check_images(policy, "fine.io/a", "evil.io/a")
 
 
-def bearing(kind: str, spec: Json) -> Json:
-    """An object of the kind with this pod in it."""
-    template = {"metadata": {}, "spec": spec}
-    inner = {"Pod": spec, "CronJob": {"jobTemplate": {"spec": {"template": template}}}}.get(
-        kind, {"template": template}
+def test_all_strange_images_are_named() -> None:
+    strange = spec_of(
+        container("bad", "evil.io/a"),
+        container("good", "fine.io/a"),
+        {"name": "none"},
+        initContainers=[{"image": "x"}],
+        volumes=[volume("y", "data")],
     )
-    group = (
-        "batch/"
-        if kind in ("Job", "CronJob")
-        else ""
-        if kind in ("Pod", "PodTemplate", "ReplicationController")
-        else "apps/"
+    outside = "container bad (evil.io/a), container none (), init container  (x), volume data (y)"
+    assert message(allowed_repos.bind(repos=["fine.io"]), strange) == f"images from outside fine.io: {outside}"
+
+
+def test_what_an_update_brings_is_named_alone() -> None:
+    old, now = container("old", "evil.io/a"), container("new", "evil.io/b")
+    policy = allowed_repos.bind(repos=["fine.io"])
+    assert (
+        message(policy, spec_of(old, now), old=spec_of(old)) == "images from outside fine.io: container new (evil.io/b)"
     )
-    rest = {"template": template} if kind == "PodTemplate" else {"spec": inner}
-    return {"apiVersion": f"{group}v1", "kind": kind, "metadata": {"name": "web"}, **rest}
+    assert message(policy, spec_of({**old, "image": "evil.io/b"}), old=spec_of(old))
 
 
-@pytest.mark.parametrize("list_", KINDS)
-@pytest.mark.parametrize(
-    ("kind", "resource"),
-    [
-        ("Pod", "v1/pods"),
-        ("PodTemplate", "v1/podtemplates"),
-        ("ReplicationController", "v1/replicationcontrollers"),
-        ("Deployment", "apps/v1/deployments"),
-        ("ReplicaSet", "apps/v1/replicasets"),
-        ("StatefulSet", "apps/v1/statefulsets"),
-        ("DaemonSet", "apps/v1/daemonsets"),
-        ("Job", "batch/v1/jobs"),
-        ("CronJob", "batch/v1/cronjobs"),
-    ],
-)
-def test_no_container_is_overlooked(kind: str, resource: str, list_: str) -> None:
-    good = bearing(kind, {each: [GOOD] for each in KINDS})
-    bad = bearing(kind, {**{each: [GOOD] for each in KINDS}, list_: [GOOD, BAD]})
-    assert isinstance(judged(good, ["good.io"], resource=resource), Allow)
-    assert judged(bad, ["good.io"], resource=resource) == judged(of_bad(), ["good.io"])
-    update = {"resource": resource, "operation": "UPDATE", "old": good}
-    assert isinstance(judged(bad, ["good.io"], **update), Deny)
-
-
-def of_bad() -> Json:
-    return pod(containers=[BAD])
-
-
-@pytest.mark.parametrize(
-    "obj",
-    [
-        pod(ephemeralContainers=[BAD]),
-        {"apiVersion": "v1", "kind": "EphemeralContainers", "metadata": {}, "ephemeralContainers": [BAD]},
-    ],
-    ids=["as now", "as of old"],
-)
-def test_containers_put_into_running_pods_count_too(obj: Json) -> None:
-    outcome = judged(obj, ["good.io", "registry.k8s.io"], operation="UPDATE", subResource="ephemeralcontainers")
-    assert isinstance(outcome, Deny)
-
-
-def test_all_strange_containers_are_named() -> None:
-    obj = pod(containers=[BAD, GOOD, {"name": "none"}], initContainers=[{"image": "x"}])
-    outcome = judged(obj, ["good.io"])
-    assert isinstance(outcome, Deny)
-    assert outcome.message == "images from outside good.io: bad (bad.io/a), none (),  (x)"
-
-
-@pytest.mark.parametrize("image", [None, 5, ["good.io/a"], {"name": "good.io/a"}], ids=repr)
-def test_an_image_that_is_no_text_comes_from_nowhere(image: Any) -> None:
-    assert isinstance(judged(of_image(image), ["good.io"]), Deny)
+def test_the_object_of_older_servers_for_ephemeral_containers() -> None:
+    debug = [container("debug", "bad.io/a")]
+    obj: Json = {"apiVersion": "v1", "kind": "EphemeralContainers", "metadata": {}, "ephemeralContainers": debug}
+    review = review_of("Pod", None, operation="UPDATE", obj=obj, subResource="ephemeralcontainers")
+    assert isinstance(allowed_repos(review), Deny)
 
 
 @pytest.mark.parametrize(
     "spec",
-    [{"containers": {"a": BAD}}, {"containers": ["bad"]}, {"containers": [None]}, {"initContainers": "bad"}],
+    [
+        {"containers": {"a": container()}},
+        {"containers": ["bad"]},
+        {"containers": [None]},
+        {"initContainers": "bad"},
+        {"containers": [], "volumes": "bad"},
+        {"containers": [], "volumes": [None]},
+        {"containers": [], "volumes": [{"image": "bad"}]},
+    ],
     ids=repr,
 )
-def test_where_a_container_could_hide_is_denied(spec: Json) -> None:
-    outcome = judged(pod(**spec), ["good.io", "registry.k8s.io"])
+def test_where_an_image_could_hide_is_denied(spec: Json) -> None:
+    outcome = judged(allowed_repos, spec)
     assert isinstance(outcome, Deny)
     assert outcome.code == 500
 
 
 @pytest.mark.parametrize("repo", ["", "*", "good.io/*", "good.io:x/", "good.io/a:1", "https://good.io"])
 def test_a_place_that_is_none_denies(repo: str) -> None:
-    assert isinstance(judged(of_image("good.io/a"), [repo]), Deny)
+    assert isinstance(judged(allowed_repos.bind(repos=[repo]), spec_of(container(image="good.io/a"))), Deny)
 
 
 def test_the_registry_of_the_cluster_is_known_unless_told_otherwise() -> None:
-    assert isinstance(decide(admission_review(obj=pod()), allowed_repos).outcome, Allow)
-    assert isinstance(decide(admission_review(obj=of_image("nginx")), allowed_repos).outcome, Deny)
+    assert message(allowed_repos, spec_of(container(image="registry.k8s.io/pause"))) is None
+    assert message(allowed_repos, spec_of(container(image="nginx")))
 
 
 @pytest.mark.parametrize("repos", ["good.io", [5], None, {"good.io": True}], ids=repr)

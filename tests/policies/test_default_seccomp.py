@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from webhooks import Deny
-from webhooks.errors import ConfigurationError
+from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.loading import load
 from webhooks.wire import admission
 
@@ -31,7 +31,11 @@ CONTEXTS: list[tuple[Json, Json]] = [
     ({"securityContext": {"seccompProfile": None}}, DEFAULT),
     ({"securityContext": OWN}, OWN),
     ({"securityContext": {"seccompProfile": {"type": "Unconfined"}}}, {"seccompProfile": {"type": "Unconfined"}}),
+    ({"securityContext": {"seccompProfile": {}}}, DEFAULT),
     ({"containers": [CONTAINER]}, DEFAULT),
+    ({"containers": [CONTAINER], "initContainers": [CONTAINER], "securityContext": OWN}, OWN),
+    ({"os": None}, DEFAULT),
+    ({"os": {}}, DEFAULT),
 ]
 
 
@@ -68,19 +72,38 @@ def test_windows_pods_which_may_have_no_profile_get_none() -> None:
         ({"operation": "DELETE"}, False),
         ({"subResource": "binding"}, False),
         ({"resource": "apps/v1/deployments"}, False),
+        ({"resource": "batch/v1/cronjobs"}, False),
+        ({"resource": "v1/podtemplates"}, False),
+        ({"operation": "UPDATE", "subResource": "ephemeralcontainers"}, False),
     ],
 )
 def test_it_asks_about_new_pods_alone(request_: Json, wanted: bool) -> None:
     assert default_seccomp.match.wants_kind(admission_review(**request_)) is wanted
 
 
-@pytest.mark.parametrize(
-    "obj", [{}, {"spec": None}, {"spec": []}, {"spec": {"securityContext": "none"}}, None], ids=repr
-)
+@pytest.mark.parametrize("obj", [{}, {"spec": None}, None], ids=repr)
 def test_what_is_no_pod_is_denied(obj: Any) -> None:
     outcome = decide(admission_review(obj=obj), default_seccomp).outcome
     assert isinstance(outcome, Deny)
-    assert outcome.code == 500
+    assert (outcome.code, outcome.message) == (422, "spec is missing: this is no pod")
+
+
+@pytest.mark.parametrize(
+    ("obj", "message"),
+    [
+        ({"spec": []}, "spec must be an object"),
+        (pod(securityContext="none"), "securityContext must be an object"),
+        (pod(securityContext=[]), "securityContext must be an object"),
+        (pod(securityContext={"seccompProfile": "RuntimeDefault"}), "seccompProfile must be an object"),
+        (pod(os="linux"), "os must be an object"),
+        (pod(os={"name": ["windows"]}), r"os\.name must be a text"),
+    ],
+    ids=repr,
+)
+def test_a_misshapen_pod_is_malformed(obj: Json, message: str) -> None:
+    with pytest.raises(MalformedReview, match=message) as caught:
+        decide(admission_review(obj=obj), default_seccomp)
+    assert caught.value.code == 422
 
 
 def test_nothing_else_of_a_real_pod_is_changed() -> None:

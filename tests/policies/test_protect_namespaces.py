@@ -24,6 +24,7 @@ REQUESTS: list[tuple[Json, Json, str | None]] = [
     ({"namespaces": ["team-?"]}, {"name": "team-a"}, "the namespace team-a is kept"),
     ({"namespaces": ["team-?"]}, {"name": "kube-system"}, None),
     ({"namespaces": []}, {"name": "kube-system"}, None),
+    ({"namespaces": []}, {"verb": "deletecollection"}, None),
     ({"except_groups": ["dev"]}, {"name": "kube-system"}, None),
     ({"except_groups": ["dev"]}, {"verb": "deletecollection"}, None),
     ({"except_groups": ["ops", "admins"]}, {"name": "kube-system"}, "the namespace kube-system is kept"),

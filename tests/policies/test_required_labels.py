@@ -11,24 +11,29 @@ from ..builders import Json, admission_review, decide, pod
 [required_labels] = load(["library:required_labels"])
 
 OWNER = {"key": "owner"}
+GOOD = {"owner": "x", "env": "prod", "team": "x"}
 ENVIRONMENT = {"key": "env", "allowedRegex": "prod|test"}
 
 LABELLED: list[tuple[Json, dict[str, str] | None, str | None]] = [
     ({}, {"owner": "team-a"}, None),
     ({}, {"owner": ""}, None),
-    ({}, {"app": "web"}, "missing labels: owner"),
-    ({}, {}, "missing labels: owner"),
-    ({}, None, "missing labels: owner"),
+    ({}, {"app": "web"}, "label owner is missing"),
+    ({}, {}, "label owner is missing"),
+    ({}, None, "label owner is missing"),
     ({"labels": []}, None, None),
-    ({"labels": [OWNER, {"key": "team"}]}, {"app": "web"}, "missing labels: owner, team"),
-    ({"labels": [OWNER, {"key": "team"}]}, {"team": "a"}, "missing labels: owner"),
+    ({"labels": [OWNER, {"key": "team"}]}, {"app": "web"}, "label owner is missing; label team is missing"),
+    ({"labels": [OWNER, {"key": "team"}]}, {"team": "a"}, "label owner is missing"),
     ({"labels": [ENVIRONMENT]}, {"env": "prod"}, None),
     ({"labels": [ENVIRONMENT]}, {"env": "test"}, None),
     ({"labels": [ENVIRONMENT]}, {"env": "production"}, "label env: 'production' does not match 'prod|test'"),
     ({"labels": [ENVIRONMENT]}, {"env": "a-prod"}, "label env: 'a-prod' does not match 'prod|test'"),
     ({"labels": [ENVIRONMENT]}, {"env": "prod\n"}, "label env: 'prod\\n' does not match 'prod|test'"),
     ({"labels": [ENVIRONMENT]}, {"env": ""}, "label env: '' does not match 'prod|test'"),
-    ({"labels": [ENVIRONMENT, OWNER]}, {"env": "no"}, "missing labels: owner"),
+    (
+        {"labels": [ENVIRONMENT, OWNER]},
+        {"env": "no"},
+        "label env: 'no' does not match 'prod|test'; label owner is missing",
+    ),
     ({"labels": [{"key": "owner", "allowedRegex": ""}]}, {"owner": "any"}, None),
     ({"labels": [{"key": "owner", "allowedRegex": ".*@example\\.org"}]}, {"owner": "a@example.org"}, None),
     ({"message": "ask the team"}, {}, "ask the team"),
@@ -40,8 +45,38 @@ LABELLED: list[tuple[Json, dict[str, str] | None, str | None]] = [
 def test_labels_are_required(parameters: Json, labels: dict[str, str] | None, message: str | None) -> None:
     policy = required_labels.bind(**parameters)
     for operation in ("CREATE", "UPDATE"):
-        review = admission_review(operation, pod(labels=labels), old=pod(labels={"owner": "x", "env": "prod"}))
+        review = admission_review(operation, pod(labels=labels), old=pod(labels=GOOD))
         assert policy(review) == (Allow() if message is None else Deny(message))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ({}, {}, None),
+        ({}, {"app": "web"}, None),
+        ({"owner": "a"}, {}, "label owner is missing"),
+        ({"owner": "a", "env": "prod"}, {"owner": "b", "env": "test"}, None),
+        ({"env": "no"}, {"env": "no"}, None),
+        ({"env": "no"}, {"env": "prod"}, None),
+        ({"env": "no"}, {"env": "never"}, "label env: 'never' does not match 'prod|test'"),
+        ({"env": "no"}, {}, "label env is missing"),
+        ({}, {"env": "no"}, "label env: 'no' does not match 'prod|test'"),
+    ],
+)
+def test_what_was_so_before_may_stay(old: dict[str, str], new: dict[str, str], message: str | None) -> None:
+    policy = required_labels.bind(labels=[OWNER, ENVIRONMENT])
+    outcome = policy(admission_review("UPDATE", pod(labels=new), old=pod(labels=old)))
+    assert outcome == (Allow() if message is None else Deny(message))
+
+
+def test_what_goes_needs_no_labels() -> None:
+    assert required_labels(admission_review("DELETE", old=pod())) == Allow()
+
+
+def test_nothing_but_labels_is_decoded() -> None:
+    review = admission_review("UPDATE", pod(labels={"owner": "a"}), old=pod())
+    assert required_labels(review) == Allow()
+    assert not review.lent
 
 
 @pytest.mark.parametrize(

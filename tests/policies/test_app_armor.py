@@ -1,0 +1,125 @@
+from typing import Any
+
+import pytest
+
+from webhooks.errors import ConfigurationError
+from webhooks.loading import load
+
+from .objects import (
+    RESOURCES,
+    check_containers,
+    check_everywhere,
+    check_exemptions,
+    check_shapes,
+    container,
+    message,
+    secured,
+    spec_of,
+)
+
+[app_armor] = load(["library:app_armor"])
+
+ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
+DEFAULT, UNCONFINED = {"type": "RuntimeDefault"}, {"type": "Unconfined"}
+WEB = {"type": "Localhost", "localhostProfile": "web"}
+# As fields and as annotations have them.
+PROFILES: list[tuple[Any, str | None, str]] = [
+    (None, None, "runtime/default"),
+    (DEFAULT, "runtime/default", "runtime/default"),
+    (UNCONFINED, "unconfined", "unconfined"),
+    (WEB, "localhost/web", "localhost/web"),
+    ({"type": "Localhost"}, "localhost/", "localhost/"),
+    ({"type": "New"}, "New", "New"),
+    ({}, "one without a type", "one without a type"),
+]
+LISTS = [
+    ([], []),
+    (["runtime/default"], ["runtime/default"]),
+    (["unconfined"], ["unconfined"]),
+    (["localhost/web"], ["localhost/web"]),
+    (["localhost/*"], ["localhost/web", "localhost/"]),
+    (["localhost/w*", "*", "localhost"], []),
+    (["runtime/default", "localhost/web"], ["runtime/default", "localhost/web"]),
+]
+
+
+@pytest.mark.parametrize(("allowed", "good"), LISTS, ids=repr)
+@pytest.mark.parametrize(("of_field", "of_annotation", "name"), PROFILES, ids=repr)
+def test_profiles_are_let_in(
+    allowed: list[str], good: list[str], of_field: Any, of_annotation: str | None, name: str
+) -> None:
+    policy = app_armor.bind(allowed_profiles=allowed)
+    right = " or ".join(allowed) or "left to exempt images"
+    told = f"container app: securityContext.appArmorProfile must be {right}, not {name}"
+    annotations = None if of_annotation is None else {ANNOTATION + "app": of_annotation}
+    for kind in RESOURCES:
+        for spec, noted in (
+            (spec_of(secured(appArmorProfile=of_field)), None),
+            (spec_of(securityContext={"appArmorProfile": of_field}), None),
+            (spec_of(), annotations),
+        ):
+            assert message(policy, spec, kind, annotations=noted) == (None if name in good else told), (kind, spec)
+
+
+# What the pod says, what the container says, the container's annotation, and what is wrong.
+LEVELS: list[tuple[Any, Any, str | None, str | None]] = [
+    (UNCONFINED, DEFAULT, None, None),
+    (DEFAULT, UNCONFINED, None, "unconfined"),
+    (UNCONFINED, None, "runtime/default", None),
+    (DEFAULT, None, "unconfined", "unconfined"),
+    (None, DEFAULT, "unconfined", "unconfined"),
+    (None, UNCONFINED, "runtime/default", "unconfined"),
+    (DEFAULT, None, "", None),
+    (UNCONFINED, None, "", "unconfined"),
+]
+
+
+@pytest.mark.parametrize(("of_pod", "of_container", "noted", "wrong"), LEVELS, ids=repr)
+def test_a_container_counts_before_its_pod(
+    of_pod: Any, of_container: Any, noted: str | None, wrong: str | None
+) -> None:
+    spec = spec_of(secured(appArmorProfile=of_container), securityContext={"appArmorProfile": of_pod})
+    annotations = {} if noted is None else {ANNOTATION + "app": noted}
+    told = wrong and f"container app: securityContext.appArmorProfile must be runtime/default, not {wrong}"
+    assert message(app_armor, spec, annotations=annotations) == told
+
+
+def test_what_others_note_is_not_meant() -> None:
+    annotations = {ANNOTATION + "other": "unconfined", ANNOTATION: "unconfined", "app": "unconfined"}
+    assert message(app_armor, spec_of(), annotations=annotations) is None
+
+
+def test_pods_for_windows_have_none() -> None:
+    policy = app_armor.bind(allowed_profiles=["localhost/web"])
+    assert message(policy, spec_of(os={"name": "windows"})) is None
+    assert message(policy, spec_of(os={"name": "linux"}))
+
+
+def test_it_holds_for_every_object_and_container() -> None:
+    bad = secured(appArmorProfile=UNCONFINED)
+    check_everywhere(app_armor, spec_of(), spec_of(bad))
+    check_everywhere(app_armor, spec_of(), spec_of(securityContext={"appArmorProfile": UNCONFINED}))
+    check_containers(app_armor, container(), bad)
+    check_containers(app_armor, secured(appArmorProfile=DEFAULT), container(), securityContext={"appArmorProfile": WEB})
+    check_exemptions(app_armor, bad)
+
+
+def test_an_update_may_not_bring_another_profile() -> None:
+    old, new = (spec_of(secured(appArmorProfile=each)) for each in (UNCONFINED, WEB))
+    assert message(app_armor, new, "Deployment", old=old)
+
+
+def test_misshapen_objects_are_denied() -> None:
+    for spec, path in (
+        (spec_of(secured(appArmorProfile=DEFAULT)), "containers/0/securityContext"),
+        (spec_of(securityContext={"appArmorProfile": DEFAULT}), "securityContext"),
+    ):
+        check_shapes(app_armor, spec, path, {}, {"x": "y"})
+        check_shapes(app_armor, spec, f"{path}/appArmorProfile")
+        check_shapes(app_armor, spec, f"{path}/appArmorProfile/type")
+
+
+@pytest.mark.parametrize("value", ["unconfined", [5], None], ids=repr)
+def test_its_parameters_are_checked(value: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        app_armor.bind(allowed_profiles=value)

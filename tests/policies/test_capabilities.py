@@ -1,0 +1,117 @@
+from typing import Any
+
+import pytest
+
+from webhooks import Deny
+from webhooks.errors import ConfigurationError
+from webhooks.loading import load
+
+from ..builders import Json
+from .objects import (
+    check_containers,
+    check_everywhere,
+    check_exemptions,
+    check_shapes,
+    container,
+    judged,
+    message,
+    secured,
+    spec_of,
+)
+
+[capabilities] = load(["library:capabilities"])
+
+WHERE = "container app: securityContext.capabilities"
+# What may be added, what must be dropped, what a container says, and what it is told.
+CASES: list[tuple[list[str], list[str], Json | None, list[str]]] = [
+    ([], [], None, []),
+    ([], [], {}, []),
+    ([], [], {"add": None, "drop": None}, []),
+    ([], [], {"add": [], "drop": ["ALL"]}, []),
+    ([], [], {"add": ["CHOWN"]}, ["add must have nothing, not CHOWN"]),
+    ([], [], {"add": ["ALL"]}, ["add must have nothing, not ALL"]),
+    (["CHOWN"], [], {"add": ["CHOWN"]}, []),
+    (["chown"], [], {"add": ["CHOWN"]}, []),
+    (["CHOWN"], [], {"add": ["chown"]}, []),
+    (["CHOWN"], [], {"add": ["sys_admin"]}, ["add must have only CHOWN, not SYS_ADMIN"]),
+    (["CHOWN"], [], {"add": ["CAP_CHOWN"]}, ["add must have only CHOWN, not CAP_CHOWN"]),
+    (["CHOWN", "KILL"], [], {"add": ["ALL"]}, ["add must have only CHOWN, KILL, not ALL"]),
+    (
+        ["CHOWN"],
+        [],
+        {"add": ["KILL", "CHOWN", "MKNOD"]},
+        ["add must have only CHOWN, not KILL", "add must have only CHOWN, not MKNOD"],
+    ),
+    (["*"], [], {"add": ["ALL", "SYS_ADMIN"]}, []),
+    (["CHO*"], [], {"add": ["CHOWN"]}, ["add must have only CHO*, not CHOWN"]),
+    (["ALL"], [], {"add": ["ALL"]}, []),
+    (["ALL"], [], {"add": ["CHOWN"]}, ["add must have only ALL, not CHOWN"]),
+    ([], ["ALL"], None, ["drop must have ALL"]),
+    ([], ["ALL"], {"drop": []}, ["drop must have ALL"]),
+    ([], ["ALL"], {"drop": ["ALL"]}, []),
+    ([], ["all"], {"drop": ["All"]}, []),
+    ([], ["ALL"], {"drop": ["KILL", "NET_RAW"]}, ["drop must have ALL"]),
+    (["KILL"], ["ALL"], {"drop": ["ALL"], "add": ["KILL"]}, []),
+    ([], ["KILL", "NET_RAW"], {"drop": ["KILL"]}, ["drop must have NET_RAW"]),
+    ([], ["KILL", "NET_RAW"], {"drop": ["net_raw", "kill"]}, []),
+    ([], ["KILL", "NET_RAW"], {"drop": ["ALL"]}, []),
+    (["*"], ["NET_RAW"], {"drop": ["ALL"], "add": ["NET_RAW"]}, ["drop must have NET_RAW"]),
+    (["*"], ["NET_RAW"], {"drop": ["ALL", "NET_RAW"], "add": ["NET_RAW"]}, []),
+    (["*"], ["NET_RAW"], {"drop": ["ALL"], "add": ["KILL"]}, []),
+    ([], ["ALL"], {"add": ["KILL"]}, ["add must have nothing, not KILL", "drop must have ALL"]),
+]
+
+
+@pytest.mark.parametrize(("allowed", "required", "said", "told"), CASES, ids=repr)
+def test_containers_have_what_they_may(
+    allowed: list[str], required: list[str], said: Json | None, told: list[str]
+) -> None:
+    policy = capabilities.bind(allowed_capabilities=allowed, required_drop_capabilities=required)
+    assert message(policy, spec_of(secured(capabilities=said))) == (
+        "; ".join(f"{WHERE}.{each}" for each in told) or None
+    )
+
+
+def test_pods_for_windows_need_drop_nothing() -> None:
+    policy = capabilities.bind(required_drop_capabilities=["ALL"])
+    assert message(policy, spec_of(os={"name": "windows"})) is None
+    assert message(policy, spec_of(os={"name": "linux"}))
+    assert message(policy, spec_of(secured(capabilities={"add": ["KILL"]}), os={"name": "windows"}))
+
+
+def test_it_holds_for_every_object_and_container() -> None:
+    adding = secured(capabilities={"add": ["SYS_ADMIN"]})
+    check_everywhere(capabilities, spec_of(), spec_of(adding))
+    check_containers(capabilities, container(), adding)
+    check_exemptions(capabilities, adding)
+    required = capabilities.bind(required_drop_capabilities=["ALL"])
+    dropping = secured(capabilities={"drop": ["ALL"]})
+    check_everywhere(required, spec_of(dropping), spec_of())
+    check_containers(required, dropping, container())
+    check_exemptions(required, container())
+
+
+def test_an_update_may_not_add_more() -> None:
+    old, new = (spec_of(secured(capabilities={"add": names})) for names in (["KILL"], ["KILL", "CHOWN"]))
+    assert message(capabilities, new, "Deployment", old=old) == f"{WHERE}.add must have nothing, not CHOWN"
+
+
+def test_misshapen_objects_are_denied() -> None:
+    policy = capabilities.bind(allowed_capabilities=["X"], required_drop_capabilities=["ALL"])
+    spec = spec_of(secured(capabilities={"add": ["X"], "drop": ["ALL"]}))
+    for path in ("", "/capabilities", "/capabilities/drop", "/capabilities/drop/0"):
+        check_shapes(policy, spec, f"containers/0/securityContext{path}")
+    check_shapes(policy, spec, "containers/0/securityContext/capabilities/add", [], ["x"])
+    check_shapes(policy, spec, "containers/0/securityContext/capabilities/add/0", "x")
+
+
+def test_a_text_is_no_list() -> None:
+    policy = capabilities.bind(required_drop_capabilities=["ALL"])
+    assert isinstance(judged(policy, spec_of(secured(capabilities={"drop": "ALL"}))), Deny)
+
+
+@pytest.mark.parametrize("name", ["allowed_capabilities", "required_drop_capabilities", "exempt_images"])
+@pytest.mark.parametrize("value", ["ALL", [5], None], ids=repr)
+def test_its_parameters_are_checked(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        capabilities.bind(**{name: value})

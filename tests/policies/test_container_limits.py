@@ -1,0 +1,94 @@
+from typing import Any
+
+import pytest
+
+from webhooks.errors import ConfigurationError
+from webhooks.loading import load
+
+from ..builders import Json
+from .objects import container, message, spec_of
+from .resources import check_parameter, check_resizing, check_resources, using
+
+[container_limits] = load(["library:container_limits"])
+limited = container_limits.bind(cpu="2", memory="4Gi")
+
+CPU = "container app: cpu limit"
+MEMORY = "container app: memory limit"
+LIMITS: list[tuple[Json, Json | None, str | None]] = [
+    ({}, {"cpu": "64", "memory": "1Ti"}, None),
+    ({}, {"cpu": "64"}, f"{MEMORY} is missing"),
+    ({}, {}, f"{CPU} is missing; {MEMORY} is missing"),
+    ({}, None, f"{CPU} is missing; {MEMORY} is missing"),
+    ({}, {"cpu": None, "memory": "1"}, f"{CPU} is missing"),
+    ({"cpu": "2"}, {"cpu": "2", "memory": "1"}, None),
+    ({"cpu": "2"}, {"cpu": "2000m", "memory": "1"}, None),
+    ({"cpu": "2"}, {"cpu": 2, "memory": 1}, None),
+    ({"cpu": "2"}, {"cpu": 1.5, "memory": "1"}, None),
+    ({"cpu": "2"}, {"cpu": "2e0", "memory": "1"}, None),
+    ({"cpu": "2000m"}, {"cpu": "2", "memory": "1"}, None),
+    ({"cpu": "2"}, {"cpu": "2001m", "memory": "1"}, f"{CPU} 2001m is too high, at most 2 is allowed"),
+    ({"cpu": "2"}, {"cpu": "2000000001n", "memory": "1"}, f"{CPU} 2000000001n is too high, at most 2 is allowed"),
+    ({"cpu": "2"}, {"cpu": "1k", "memory": "1"}, f"{CPU} 1k is too high, at most 2 is allowed"),
+    ({"cpu": "2"}, {"memory": "1"}, f"{CPU} is missing, at most 2 is allowed"),
+    ({"memory": "4Gi"}, {"cpu": "1", "memory": "4Gi"}, None),
+    ({"memory": "4Gi"}, {"cpu": "1", "memory": "4294967296"}, None),
+    ({"memory": "4Gi"}, {"cpu": "1", "memory": "4294967296000m"}, None),
+    (
+        {"memory": "4Gi"},
+        {"cpu": "1", "memory": "4294967297"},
+        f"{MEMORY} 4294967297 is too high, at most 4Gi is allowed",
+    ),
+    ({"memory": "4G"}, {"cpu": "1", "memory": "4Gi"}, f"{MEMORY} 4Gi is too high, at most 4G is allowed"),
+    ({"memory": "4Gi"}, {"cpu": "1", "memory": "1E"}, f"{MEMORY} 1E is too high, at most 4Gi is allowed"),
+    ({"memory": "4Gi"}, {"cpu": "1", "memory": "4e9"}, None),
+    ({}, {"cpu": "0", "memory": "1"}, f"{CPU} 0 is none"),
+    ({"memory": "4Gi"}, {"cpu": "1", "memory": "0Gi"}, f"{MEMORY} 0Gi is none, at most 4Gi is allowed"),
+    ({}, {"cpu": "-1", "memory": "1"}, f"{CPU} -1 is none"),
+    ({"cpu": "-1"}, {"memory": "1"}, None),
+    ({"cpu": "-1"}, {"cpu": "lots", "memory": "1"}, None),
+    ({"cpu": "-1", "memory": "-1"}, None, None),
+    ({"memory": "-1"}, {"cpu": "1"}, None),
+    ({"cpu": "-1", "memory": "1Gi"}, {}, f"{MEMORY} is missing, at most 1Gi is allowed"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "limits", "problem"), LIMITS, ids=repr)
+def test_limits_are_set_and_within_bounds(parameters: Json, limits: Json | None, problem: str | None) -> None:
+    assert message(container_limits.bind(**parameters), spec_of(using(limits))) == problem
+
+
+@pytest.mark.parametrize("value", ["1GB", "lots", "", " 1", "1 Gi", True, [], {}, ["1Gi"]], ids=repr)
+def test_a_limit_that_is_no_quantity_is_denied(value: Any) -> None:
+    problem = message(container_limits, spec_of(using({"cpu": "1", "memory": value}))) or ""
+    assert problem.startswith(f"{MEMORY} is an invalid quantity {value!r}: ")
+
+
+def test_requests_are_no_limits() -> None:
+    assert message(container_limits, spec_of(using(None, {"cpu": "1", "memory": "1"})))
+
+
+def test_containers_without_resources_have_no_limits() -> None:
+    assert message(container_limits, spec_of(container())) == f"{CPU} is missing; {MEMORY} is missing"
+
+
+def test_everywhere() -> None:
+    good, bad = using({"cpu": "1", "memory": "1Gi"}), using({"cpu": "1", "memory": "8Gi"})
+    check_resources(limited, good, bad)
+    check_resources(container_limits, good, using({"cpu": "1"}))
+    check_resizing(limited, good, bad)
+
+
+def test_another_violation_is_denied_where_there_was_one() -> None:
+    old = spec_of(using({"cpu": "1", "memory": "8Gi"}))
+    assert message(limited, spec_of(using({"cpu": "1", "memory": "16Gi"})), old=old)
+    assert message(limited, spec_of(using({"cpu": "4", "memory": "8Gi"})), old=old) == (
+        f"{CPU} 4 is too high, at most 2 is allowed"
+    )
+
+
+def test_its_parameters_are_checked() -> None:
+    check_parameter(limited, "cpu", using({"cpu": "1", "memory": "1"}))
+    check_parameter(limited, "memory", using({"cpu": "1", "memory": "1"}))
+    for parameters in ({"cpu": 2}, {"memory": None}, {"exempt_images": "nginx"}, {"disk": "1"}):
+        with pytest.raises(ConfigurationError):
+            container_limits.bind(**parameters)

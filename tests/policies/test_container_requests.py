@@ -1,0 +1,62 @@
+from typing import Any
+
+import pytest
+
+from webhooks.errors import ConfigurationError
+from webhooks.loading import load
+
+from ..builders import Json
+from .objects import message, spec_of
+from .resources import check_parameter, check_resizing, check_resources, using
+
+[container_requests] = load(["library:container_requests"])
+bounded = container_requests.bind(cpu="2", memory="4Gi")
+
+CPU = "container app: cpu request"
+MEMORY = "container app: memory request"
+REQUESTS: list[tuple[Json, Json | None, Json | None, str | None]] = [
+    ({}, {"cpu": "64", "memory": "1Ti"}, None, None),
+    ({}, {"cpu": "64"}, None, f"{MEMORY} is missing"),
+    ({}, None, None, f"{CPU} is missing; {MEMORY} is missing"),
+    ({}, {"cpu": "0", "memory": "0"}, None, None),
+    ({}, {"cpu": None, "memory": "1"}, None, f"{CPU} is missing"),
+    ({"cpu": "500m"}, {"cpu": "0.5", "memory": "1"}, None, None),
+    ({"cpu": "500m"}, {"cpu": "501m", "memory": "1"}, None, f"{CPU} 501m is too high, at most 500m is allowed"),
+    ({"memory": "1Gi"}, {"cpu": "1", "memory": "1G"}, None, None),
+    ({"memory": "1Gi"}, {"cpu": "1", "memory": "1025Mi"}, None, f"{MEMORY} 1025Mi is too high, at most 1Gi is allowed"),
+    ({"memory": "1Gi"}, {"cpu": "1"}, None, f"{MEMORY} is missing, at most 1Gi is allowed"),
+    # What is not requested is requested by the limit.
+    ({}, None, {"cpu": "1", "memory": "1"}, None),
+    ({}, {"cpu": "1"}, {"memory": "1"}, None),
+    ({"memory": "1Gi"}, {"cpu": "1"}, {"memory": "2Gi"}, f"{MEMORY} 2Gi is too high, at most 1Gi is allowed"),
+    ({"memory": "1Gi"}, {"cpu": "1", "memory": "1Gi"}, {"memory": "2Gi"}, None),
+    ({"cpu": "-1"}, {"memory": "1"}, None, None),
+    ({"cpu": "-1", "memory": "-1"}, None, None, None),
+]
+
+
+@pytest.mark.parametrize(("parameters", "requests", "limits", "problem"), REQUESTS, ids=repr)
+def test_requests_are_set_and_within_bounds(
+    parameters: Json, requests: Json | None, limits: Json | None, problem: str | None
+) -> None:
+    assert message(container_requests.bind(**parameters), spec_of(using(limits, requests))) == problem
+
+
+@pytest.mark.parametrize("value", ["1GB", "", True, [], {}], ids=repr)
+def test_a_request_that_is_no_quantity_is_denied(value: Any) -> None:
+    problem = message(container_requests, spec_of(using(None, {"cpu": "1", "memory": value}))) or ""
+    assert problem.startswith(f"{MEMORY} is an invalid quantity {value!r}: ")
+
+
+def test_everywhere() -> None:
+    good, bad = using(None, {"cpu": "1", "memory": "1Gi"}), using(None, {"cpu": "1", "memory": "8Gi"})
+    check_resources(bounded, good, bad, {}, {"x": "y"})
+    check_resizing(bounded, good, bad)
+
+
+def test_its_parameters_are_checked() -> None:
+    check_parameter(bounded, "cpu", using({"cpu": "1", "memory": "1"}))
+    check_parameter(bounded, "memory", using({"cpu": "1", "memory": "1"}))
+    for parameters in ({"cpu": 2}, {"memory": None}, {"exempt_images": "nginx"}):
+        with pytest.raises(ConfigurationError):
+            container_requests.bind(**parameters)

@@ -1,0 +1,63 @@
+from typing import Any
+
+import pytest
+
+from webhooks.errors import ConfigurationError
+from webhooks.loading import load
+
+from ..builders import Json
+from .objects import message, spec_of
+from .resources import check_parameter, check_resizing, check_resources, using
+
+[container_resource_ratios] = load(["library:container_resource_ratios"])
+
+TWICE = {"ratio": "2"}
+CASES: list[tuple[Json, Json | None, Json | None, str | None]] = [
+    (TWICE, {"cpu": "2", "memory": "2Gi"}, {"cpu": "1", "memory": "1Gi"}, None),
+    (TWICE, {"cpu": "1", "memory": "1Gi"}, {"cpu": "1", "memory": "1Gi"}, None),
+    (TWICE, {"cpu": "0.2", "memory": "2048Mi"}, {"cpu": "100m", "memory": "1Gi"}, None),
+    (TWICE, {"cpu": "201m", "memory": "1"}, {"cpu": "100m"}, "cpu limit 201m is more than 2 times its request 100m"),
+    (
+        TWICE,
+        {"cpu": "1", "memory": "2147483649"},
+        {"memory": "1Gi"},
+        "memory limit 2147483649 is more than 2 times its",
+    ),
+    (TWICE, {"cpu": "1", "memory": "1"}, {"cpu": "0"}, "cpu limit 1 is more than 2 times its request 0"),
+    (TWICE, {"cpu": "1", "memory": "1"}, None, None),
+    (TWICE, {"cpu": "1", "memory": "1"}, {"cpu": None}, None),
+    (TWICE, {"cpu": "1"}, {"cpu": "1", "memory": "1"}, "memory limit is missing"),
+    (TWICE, None, {"cpu": "1", "memory": "1"}, "cpu limit is missing; container app: memory limit is missing"),
+    (TWICE, {"cpu": "0", "memory": "1"}, {"cpu": "0"}, "cpu limit 0 is none"),
+    (TWICE, {"cpu": "1x", "memory": "1"}, None, "cpu has an invalid quantity '1x': "),
+    (TWICE, {"cpu": "1", "memory": "1"}, {"cpu": "1x"}, "cpu has an invalid quantity '1x': "),
+    ({"ratio": "1.5"}, {"cpu": "1500m", "memory": "3"}, {"cpu": "1", "memory": "2"}, None),
+    ({"ratio": "1.5"}, {"cpu": "1501m", "memory": "3"}, {"cpu": "1"}, "cpu limit 1501m is more than 1.5 times its"),
+    ({"ratio": "2", "cpu_ratio": "10"}, {"cpu": "1", "memory": "2"}, {"cpu": "100m", "memory": "1"}, None),
+    ({"ratio": "2", "cpu_ratio": "10"}, {"cpu": "1", "memory": "3"}, {"memory": "1"}, "memory limit 3 is more than 2 "),
+    ({"ratio": "10", "cpu_ratio": "1"}, {"cpu": "2", "memory": "3"}, {"cpu": "1"}, "cpu limit 2 is more than 1 times"),
+    ({"ratio": "0.5"}, {"cpu": "1", "memory": "1"}, {"memory": "2"}, "cpu limit 1 is more than 0.5 times its request"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "limits", "requests", "problem"), CASES, ids=repr)
+def test_limits_stay_near_requests(
+    parameters: Json, limits: Json | None, requests: Json | None, problem: str | None
+) -> None:
+    found = message(container_resource_ratios.bind(**parameters), spec_of(using(limits, requests)))
+    assert found is None if problem is None else (found or "").startswith(f"container app: {problem}")
+
+
+def test_everywhere() -> None:
+    good, bad = using({"cpu": "1", "memory": "1"}), using({"cpu": "1", "memory": "3"}, {"memory": "1"})
+    check_resources(container_resource_ratios, good, bad)
+    check_resizing(container_resource_ratios, good, bad)
+
+
+@pytest.mark.parametrize("value", [2, None, ["2"]], ids=repr)
+def test_its_parameters_are_checked(value: Any) -> None:
+    check_parameter(container_resource_ratios, "ratio", using({"cpu": "1", "memory": "1"}))
+    check_parameter(container_resource_ratios, "cpu_ratio", using({"cpu": "1", "memory": "1"}))
+    for name in ("ratio", "cpu_ratio", "exempt_images"):
+        with pytest.raises(ConfigurationError):
+            container_resource_ratios.bind(**{name: 5 if name == "exempt_images" else value})

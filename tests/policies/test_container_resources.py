@@ -1,0 +1,59 @@
+from typing import Any
+
+import pytest
+
+from webhooks.errors import ConfigurationError
+from webhooks.loading import load
+
+from ..builders import Json
+from .objects import message, spec_of
+from .resources import check_resizing, check_resources, using
+
+[container_resources] = load(["library:container_resources"])
+
+BOTH = {"cpu": "1", "memory": "1Gi"}
+CASES: list[tuple[list[str], list[str], Json | None, Json | None, str | None]] = [
+    (["cpu", "memory"], ["cpu", "memory"], BOTH, BOTH, None),
+    (["cpu", "memory"], ["cpu", "memory"], BOTH, None, None),
+    (["cpu", "memory"], [], BOTH, None, None),
+    (["memory"], ["cpu"], {"memory": "1"}, {"cpu": "1"}, None),
+    (["memory"], ["cpu"], {"memory": "1", "cpu": "1"}, None, None),
+    (["memory"], ["cpu"], {"memory": "1"}, {"memory": "1"}, "container app has no cpu request"),
+    (["memory"], ["cpu"], None, {"memory": "1"}, "container app has no memory limit; container app has no cpu request"),
+    ([], [], None, None, None),
+    ([], ["memory"], {"memory": None}, {"memory": None}, "container app has no memory request"),
+    (["memory"], [], {"memory": None}, None, "container app has no memory limit"),
+    (["memory"], [], {"memory": "0"}, None, "container app has no memory limit"),
+    (["memory"], [], {"memory": "0Gi"}, None, "container app has no memory limit"),
+    (["memory"], [], {"memory": "much"}, None, "container app has no memory limit"),
+    ([], ["cpu"], None, {"cpu": "0"}, None),
+    ([], ["cpu"], None, {"cpu": []}, "container app has no cpu request"),
+    ([], ["cpu"], {"cpu": "1"}, {"cpu": "much"}, "container app has no cpu request"),
+    (["ephemeral-storage"], [], {"ephemeral-storage": "1Gi"}, None, None),
+    (["ephemeral-storage"], [], BOTH, None, "container app has no ephemeral-storage limit"),
+]
+
+
+@pytest.mark.parametrize(("limits", "requests", "limited", "requested", "problem"), CASES, ids=repr)
+def test_resources_are_said(
+    limits: list[str], requests: list[str], limited: Json | None, requested: Json | None, problem: str | None
+) -> None:
+    policy = container_resources.bind(limits=limits, requests=requests)
+    assert message(policy, spec_of(using(limited, requested))) == problem
+
+
+def test_processor_time_and_memory_are_asked_for_unless_told_otherwise() -> None:
+    assert message(container_resources, spec_of(using(BOTH, BOTH))) is None
+    assert (message(container_resources, spec_of(using())) or "").count("has no") == 4
+
+
+def test_everywhere() -> None:
+    check_resources(container_resources, using(BOTH), using({"cpu": "1"}))
+    check_resizing(container_resources, using(BOTH), using({"cpu": "1"}))
+
+
+@pytest.mark.parametrize("name", ["limits", "requests", "exempt_images"])
+@pytest.mark.parametrize("value", ["cpu", None, [5], {"cpu": "1"}], ids=repr)
+def test_its_parameters_are_checked(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        container_resources.bind(**{name: value})

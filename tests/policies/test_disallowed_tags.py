@@ -1,0 +1,79 @@
+from typing import Any
+
+import pytest
+
+from webhooks.errors import ConfigurationError
+from webhooks.loading import load
+
+from .images import check_images, volume
+from .objects import check_containers, check_everywhere, check_exemptions, container, message, spec_of
+
+[disallowed_tags] = load(["library:disallowed_tags"])
+
+DIGEST = f"sha256:{'a' * 64}"
+# Tags, the images that have none of them, and images and what is wrong with them.
+IMAGES: list[tuple[list[str], list[str], dict[str, str]]] = [
+    (
+        ["latest"],
+        [
+            "nginx:1",
+            "nginx:latest-1",
+            "nginx:not-latest",
+            "nginx:LATEST",
+            "localhost:5000/nginx:1",
+            f"nginx@{DIGEST}",
+            f"nginx:latest@{DIGEST}",
+        ],
+        {
+            "nginx": "nginx has no tag",
+            "docker.io/library/nginx": "docker.io/library/nginx has no tag",
+            "localhost:5000/nginx": "localhost:5000/nginx has no tag",
+            "latest": "latest has no tag",
+            "nginx:latest": "the tag of nginx:latest is not allowed",
+            "localhost:5000/nginx:latest": "the tag of localhost:5000/nginx:latest is not allowed",
+            "": "'' is no image",
+            "nginx:": "'nginx:' is no image",
+            "nginx:1 ": "'nginx:1 ' is no image",
+            "nginx@sha256:abc": "'nginx@sha256:abc' is no image",
+            "nginx:latest@sha256:abc": "'nginx:latest@sha256:abc' is no image",
+        },
+    ),
+    (
+        ["latest", "dev"],
+        ["nginx:1", "dev/nginx:1"],
+        {"nginx:dev": "the tag of nginx:dev is not allowed", "nginx:latest": "the tag of nginx:latest is not allowed"},
+    ),
+    ([], ["nginx:latest"], {"nginx": "nginx has no tag"}),
+]
+
+
+@pytest.mark.parametrize(("tags", "good", "bad"), IMAGES, ids=lambda value: ",".join(value)[:30])
+def test_tags_do_not_move(tags: list[str], good: list[str], bad: dict[str, str]) -> None:
+    policy = disallowed_tags.bind(tags=tags)
+    for image in good:
+        assert message(policy, spec_of(container(image=image))) is None, image
+    for image, problem in bad.items():
+        assert message(policy, spec_of(container(image=image))) == f"container app: {problem}", image
+
+
+def test_everywhere() -> None:
+    good, bad = container(image="nginx:2"), container(image="nginx:latest")
+    check_everywhere(disallowed_tags, spec_of(good), spec_of(bad))
+    check_everywhere(disallowed_tags, spec_of(volumes=[volume("nginx:2")]), spec_of(volumes=[volume("nginx")]))
+    check_containers(disallowed_tags, good, bad)
+    check_images(disallowed_tags, "nginx:2", "nginx:latest")
+    check_exemptions(disallowed_tags.bind(tags=["1", "2", "12", "latest"]), bad)
+
+
+def test_exempt_images_may_have_any_tag_or_none() -> None:
+    policy = disallowed_tags.bind(exempt_images=["nginx", "registry.example.com/*"])
+    for image in ("nginx", "nginx:latest", "registry.example.com/web"):
+        assert message(policy, spec_of(container(image=image), volumes=[volume(image)])) is None
+    assert message(policy, spec_of(container(image="registry.example.com.evil.org/web")))
+
+
+@pytest.mark.parametrize("name", ["tags", "exempt_images"])
+@pytest.mark.parametrize("value", ["latest", None, [5]], ids=repr)
+def test_its_parameters_are_checked(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        disallowed_tags.bind(**{name: value})

@@ -1,0 +1,52 @@
+from typing import Any
+
+import pytest
+
+from webhooks.errors import ConfigurationError
+from webhooks.loading import load
+
+from ..builders import Json
+from .objects import container, message, spec_of
+from .resources import check_parameter, check_resources, using
+
+[ephemeral_storage_limit] = load(["library:ephemeral_storage_limit"])
+
+SAID = "container app: ephemeral-storage limit"
+CASES: list[tuple[str, Json, str | None]] = [
+    ("", using({"ephemeral-storage": "1Ti"}), None),
+    ("", using({"memory": "1Ti"}), f"{SAID} is missing"),
+    ("", container(), f"{SAID} is missing"),
+    ("", using(None, {"ephemeral-storage": "1"}), f"{SAID} is missing"),
+    ("", using({"ephemeral-storage": "0"}), f"{SAID} 0 is none"),
+    ("1Gi", container(), f"{SAID} is missing, at most 1Gi is allowed"),
+    ("1Gi", using({"ephemeral-storage": "1Gi"}), None),
+    ("1Gi", using({"ephemeral-storage": "1G"}), None),
+    ("1Gi", using({"ephemeral-storage": 1073741824}), None),
+    ("1Gi", using({"ephemeral-storage": "1.1Gi"}), f"{SAID} 1.1Gi is too high, at most 1Gi is allowed"),
+    ("1Gi", using({"ephemeral-storage": "0"}), f"{SAID} 0 is none, at most 1Gi is allowed"),
+    ("500Mi", using({"ephemeral-storage": "1Pi"}), f"{SAID} 1Pi is too high, at most 500Mi is allowed"),
+]
+
+
+@pytest.mark.parametrize(("most", "bad", "problem"), CASES, ids=repr)
+def test_disk_space_is_limited(most: str, bad: Json, problem: str | None) -> None:
+    assert message(ephemeral_storage_limit.bind(ephemeral_storage=most), spec_of(bad)) == problem
+
+
+@pytest.mark.parametrize("value", ["1GB", "", True, [], {}], ids=repr)
+def test_a_limit_that_is_no_quantity_is_denied(value: Any) -> None:
+    problem = message(ephemeral_storage_limit, spec_of(using({"ephemeral-storage": value}))) or ""
+    assert problem.startswith(f"{SAID} is an invalid quantity {value!r}: ")
+
+
+def test_everywhere() -> None:
+    good = using({"ephemeral-storage": "1Gi"})
+    check_resources(ephemeral_storage_limit, good, using({"memory": "1Gi"}))
+    check_resources(ephemeral_storage_limit.bind(ephemeral_storage="1Gi"), good, using({"ephemeral-storage": "2Gi"}))
+
+
+def test_its_parameters_are_checked() -> None:
+    check_parameter(ephemeral_storage_limit, "ephemeral_storage", using({"ephemeral-storage": "1"}))
+    for parameters in ({"ephemeral_storage": 1}, {"ephemeral_storage": None}, {"exempt_images": "nginx"}):
+        with pytest.raises(ConfigurationError):
+            ephemeral_storage_limit.bind(**parameters)

@@ -1,0 +1,87 @@
+from typing import Any
+
+import pytest
+
+from webhooks.errors import ConfigurationError
+from webhooks.loading import load
+
+from ..builders import Json
+from .objects import check_everywhere, check_shapes, message, spec_of
+
+[forbidden_sysctls] = load(["library:forbidden_sysctls"])
+
+# What is forbidden, what is allowed, the names that may be set, and those that may not.
+NAMES: list[tuple[list[str], list[str] | None, list[str], list[str]]] = [
+    ([], None, [], ["kernel.msgmax", "net.ipv4.tcp_syncookies", ""]),
+    ([], [], [], ["kernel.msgmax"]),
+    ([], ["*"], ["kernel.msgmax", "net/ipv4/x"], []),
+    (["*"], ["*"], [], ["kernel.msgmax"]),
+    (["*"], None, [], ["kernel.msgmax"]),
+    (["kernel.msgmax"], None, ["kernel.msgmnb", "kernel.msgmax2", "kernel.sem"], ["kernel.msgmax", "kernel/msgmax"]),
+    (["kernel.*"], None, ["net.ipv4.x", "kernelx", "kernel"], ["kernel.msgmax", "kernel/msgmax", "kernel/a/b"]),
+    (["kernel.*"], ["kernel.sem", "net.*"], ["net.core.x", "net/core/x"], ["kernel.sem", "vm.swappiness"]),
+    (["kernel.*"], [], [], ["net.core.x", "kernel.sem"]),
+    ([], ["net.ipv4.tcp_*"], ["net.ipv4.tcp_rmem", "net/ipv4/tcp_rmem"], ["net.ipv4.ip_forward", "net.ipv4.tcp"]),
+    (["kernel/msgmax"], None, ["kernel.sem"], ["kernel.msgmax", "kernel/msgmax"]),
+    (
+        ["net.ipv4.conf.eno2/100.rp_filter"],
+        None,
+        ["net.ipv4.conf.eno2.100.rp_filter"],
+        ["net.ipv4.conf.eno2/100.rp_filter", "net/ipv4/conf/eno2.100/rp_filter"],
+    ),
+    (["kernel.msg"], None, ["kernel.msgmax", "KERNEL.MSG"], ["kernel.msg"]),
+]
+
+
+def setting(*names: Any) -> Json:
+    return spec_of(securityContext={"sysctls": [{"name": name, "value": "1"} for name in names]})
+
+
+@pytest.mark.parametrize(("forbidden", "allowed", "good", "bad"), NAMES, ids=repr)
+def test_what_may_be_set(forbidden: list[str], allowed: list[str] | None, good: list[str], bad: list[str]) -> None:
+    policy = forbidden_sysctls.bind(forbidden_sysctls=forbidden, allowed_sysctls=allowed)
+    for name in good:
+        assert message(policy, setting(name)) is None, name
+    for name in bad:
+        assert f"sysctl {name} is " in (message(policy, setting(name)) or ""), name
+
+
+def test_it_says_which_may_be_set() -> None:
+    policy = forbidden_sysctls.bind(forbidden_sysctls=["vm.*"], allowed_sysctls=["net.*", "fs.*"])
+    told = "sysctl vm.x is forbidden; sysctl kernel.y is not among the allowed (net.*, fs.*)"
+    assert message(policy, setting("vm.x", "net.a", "kernel.y")) == told
+    assert message(forbidden_sysctls, setting("a")) == "sysctl a is not among the allowed (none)"
+
+
+@pytest.mark.parametrize("context", [None, {}, {"sysctls": None}, {"sysctls": []}], ids=repr)
+def test_a_pod_that_sets_none_is_allowed(context: Any) -> None:
+    assert message(forbidden_sysctls, spec_of(securityContext=context)) is None
+
+
+def test_what_has_no_name_is_denied() -> None:
+    spec = spec_of(securityContext={"sysctls": [{"value": "1"}]})
+    assert message(forbidden_sysctls, spec) == "sysctl  is not among the allowed (none)"
+
+
+def test_it_holds_for_every_object() -> None:
+    check_everywhere(forbidden_sysctls, spec_of(), setting("kernel.sem"))
+
+
+def test_an_update_may_not_set_another() -> None:
+    told = message(forbidden_sysctls, setting("a", "b"), "Deployment", old=setting("a"))
+    assert told == "sysctl b is not among the allowed (none)"
+
+
+def test_misshapen_objects_are_denied() -> None:
+    policy = forbidden_sysctls.bind(forbidden_sysctls=["y"])
+    check_shapes(policy, setting("y"), "securityContext", {}, {"x": "y"})
+    check_shapes(policy, setting("y"), "securityContext/sysctls", [])
+    check_shapes(policy, setting("y"), "securityContext/sysctls/0", {}, {"x": "y"})
+    check_shapes(policy, setting("y"), "securityContext/sysctls/0/name", "", "x")
+
+
+@pytest.mark.parametrize("name", ["forbidden_sysctls", "allowed_sysctls"])
+@pytest.mark.parametrize("value", ["*", [5], {"a": 1}], ids=repr)
+def test_its_parameters_are_checked(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        forbidden_sysctls.bind(**{name: value})

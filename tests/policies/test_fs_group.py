@@ -1,0 +1,84 @@
+from typing import Any
+
+import pytest
+
+from webhooks.errors import ConfigurationError
+from webhooks.loading import load
+
+from ..builders import Json
+from .objects import check_everywhere, check_shapes, message, spec_of
+
+[fs_group] = load(["library:fs_group"])
+
+TWO = [{"min": 10, "max": 19}, {"min": 30, "max": 30}]
+ABSENT: Any = None
+CASES: list[tuple[Json, Any, str | None]] = [
+    ({}, ABSENT, None),
+    ({}, 1, None),
+    ({}, 2**31 - 1, None),
+    ({}, 0, "in 1-2147483647, not 0"),
+    ({}, -1, "in 1-2147483647, not -1"),
+    ({"rule": "RunAsAny"}, 0, None),
+    ({"rule": "RunAsAny", "ranges": []}, ABSENT, None),
+    ({"rule": "MayRunAs", "ranges": TWO}, ABSENT, None),
+    ({"rule": "MayRunAs", "ranges": TWO}, 10, None),
+    ({"rule": "MayRunAs", "ranges": TWO}, 30, None),
+    ({"rule": "MayRunAs", "ranges": TWO}, 20, "in 10-19, 30-30, not 20"),
+    ({"rule": "MayRunAs", "ranges": []}, ABSENT, None),
+    ({"rule": "MayRunAs", "ranges": []}, 5, "in no range, not 5"),
+    ({"rule": "MustRunAs", "ranges": TWO}, 19, None),
+    ({"rule": "MustRunAs", "ranges": TWO}, 0, "in 10-19, 30-30, not 0"),
+    ({"rule": "MustRunAs", "ranges": TWO}, ABSENT, "in 10-19, 30-30, not absent"),
+    ({"rule": "MustRunAs", "ranges": [{"min": 0, "max": 0}]}, 0, None),
+    ({"rule": "MustRunAs", "ranges": [{"min": 0, "max": 0}]}, ABSENT, "in 0-0, not absent"),
+    ({"rule": "MustRunAs", "ranges": []}, 1, "in no range, not 1"),
+]
+
+
+def of_group(group: Any, **spec: Any) -> Json:
+    return spec_of(securityContext={"fsGroup": group}, **spec)
+
+
+@pytest.mark.parametrize(("parameters", "group", "told"), CASES, ids=repr)
+def test_the_group_is_one_that_it_may_be(parameters: Json, group: Any, told: str | None) -> None:
+    told = told and f"securityContext.fsGroup must be {told}"
+    assert message(fs_group.bind(**parameters), of_group(group)) == told
+
+
+@pytest.mark.parametrize("spec", [{}, {"securityContext": None}, {"securityContext": {}}], ids=repr)
+def test_a_group_may_have_to_be_said(spec: Json) -> None:
+    assert message(fs_group, spec_of(**spec)) is None
+    assert message(fs_group.bind(rule="MustRunAs"), spec_of(**spec))
+    assert message(fs_group.bind(rule="MustRunAs"), spec_of(**spec, os={"name": "windows"})) is None
+
+
+def test_it_holds_for_every_object() -> None:
+    check_everywhere(fs_group, spec_of(), of_group(0))
+    check_everywhere(fs_group.bind(rule="MustRunAs"), of_group(5), spec_of())
+
+
+def test_an_update_may_not_bring_another_group() -> None:
+    policy = fs_group.bind(ranges=TWO)
+    assert message(policy, of_group(6), "Deployment", old=of_group(5))
+
+
+def test_misshapen_objects_are_denied() -> None:
+    policy = fs_group.bind(rule="MustRunAs", ranges=TWO)
+    check_shapes(policy, of_group(10), "securityContext")
+    check_shapes(policy, of_group(10), "securityContext/fsGroup")
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"rule": "mustRunAs"},
+        {"rule": None},
+        {"ranges": [{"min": 1}]},
+        {"ranges": [{"min": "1", "max": 2}]},
+        {"ranges": 5},
+    ],
+    ids=repr,
+)
+def test_its_parameters_are_checked(parameters: Json) -> None:
+    with pytest.raises(ConfigurationError):
+        fs_group.bind(**parameters)

@@ -1,0 +1,148 @@
+from typing import Any
+
+import pytest
+
+from webhooks.errors import ConfigurationError
+from webhooks.loading import load
+
+from ..builders import Json
+from .objects import (
+    LISTS,
+    RESOURCES,
+    check_everywhere,
+    check_shapes,
+    container,
+    message,
+    spec_of,
+)
+
+[host_filesystem] = load(["library:host_filesystem"])
+
+READ_ONLY = host_filesystem.bind(allowed_host_paths=[{"pathPrefix": "/logs", "readOnly": True}])
+WRITTEN = "container app: volumeMounts of files (hostPath /logs) must be readOnly: true"
+
+# Prefixes, the paths in them, and others.
+PATHS: list[tuple[list[str], list[str], list[str]]] = [
+    ([], [], ["/", "/var", "", "var"]),
+    (
+        ["/var/log"],
+        ["/var/log", "/var/log/", "/var/log/web", "//var//log//web", "/var/./log", "/var/log/...", "var/log"],
+        [
+            "/",
+            "",
+            "/var",
+            "/var/logs",
+            "/var/log.d",
+            "/etc/var/log",
+            "/VAR/log",
+            "/var/log/../../etc",
+            "/var/log/..",
+            "/var/x/../log",
+            "/var/log/x\\..\\..\\etc",
+            "/var\\log",
+            "/var/log\n",
+        ],
+    ),
+    (["/var/log/"], ["/var/log", "/var/log/web"], ["/var/logs"]),
+    (["/"], ["/", "/etc", "/var/log"], ["/..", "/var/.."]),
+    ([""], [], ["", "/", "/etc"]),
+    (["/a", "/b/c"], ["/a/x", "/b/c"], ["/b", "/c"]),
+    (["/a/../b"], [], ["/b", "/a/../b"]),
+]
+
+
+def mounting(path: Any, *containers: Json) -> Json:
+    return spec_of(*containers, volumes=[{"name": "files", "hostPath": {"path": path, "type": ""}}])
+
+
+def writing(list_: str = "containers", **mount: Any) -> Json:
+    mounts = [{"name": "files", "mountPath": "/files", **mount}]
+    return {**mounting("/logs"), list_: [container(volumeMounts=mounts)]}
+
+
+@pytest.mark.parametrize(("prefixes", "inside", "outside"), PATHS, ids=repr)
+def test_paths_are_in_the_directories(prefixes: list[str], inside: list[str], outside: list[str]) -> None:
+    policy = host_filesystem.bind(allowed_host_paths=[{"pathPrefix": prefix} for prefix in prefixes])
+    for path in inside:
+        assert message(policy, mounting(path)) is None, path
+    right = f"in {', '.join(prefixes)}" if prefixes else "another kind of volume"
+    for path in outside:
+        assert message(policy, mounting(path)) == f"volume files: hostPath {path} must be {right}", path
+
+
+@pytest.mark.parametrize(
+    "volumes",
+    [None, [], [{"name": "a", "emptyDir": {}}], [{"name": "a", "hostPath": None}], [{"name": "a", "secret": {}}]],
+    ids=repr,
+)
+def test_other_volumes_are_allowed(volumes: Any) -> None:
+    assert message(host_filesystem, spec_of(volumes=volumes)) is None
+
+
+@pytest.mark.parametrize("list_", LISTS)
+@pytest.mark.parametrize(
+    ("mount", "told"),
+    [
+        ({"readOnly": True}, None),
+        ({"name": "others"}, None),
+        ({}, WRITTEN),
+        ({"readOnly": False}, WRITTEN),
+        ({"readOnly": None}, WRITTEN),
+        ({"recursiveReadOnly": "Enabled"}, WRITTEN),
+    ],
+    ids=repr,
+)
+def test_what_is_for_reading_is_mounted_so(list_: str, mount: Json, told: str | None) -> None:
+    for kind in RESOURCES:
+        assert message(READ_ONLY, writing(list_, **mount), kind) == told
+    assert message(host_filesystem.bind(allowed_host_paths=[{"pathPrefix": "/logs"}]), writing(list_, **mount)) is None
+
+
+def test_one_mount_among_many_is_seen() -> None:
+    mounts = [{"name": "files", "readOnly": True}, {"name": "files", "mountPath": "/x"}]
+    spec = mounting("/logs", container("a", volumeMounts=mounts[:1]), container("b", volumeMounts=mounts))
+    assert message(READ_ONLY, spec) == "container b: volumeMounts of files (hostPath /logs) must be readOnly: true"
+
+
+def test_a_directory_for_writing_inside_one_for_reading() -> None:
+    policy = host_filesystem.bind(
+        allowed_host_paths=[{"pathPrefix": "/", "readOnly": True}, {"pathPrefix": "/logs", "readOnly": False}]
+    )
+    assert message(policy, writing()) is None
+    told = message(policy, {**writing(), "volumes": [{"name": "files", "hostPath": {"path": "/etc"}}]})
+    assert told == "container app: volumeMounts of files (hostPath /etc) must be readOnly: true"
+
+
+def test_what_has_no_path_or_name_is_denied() -> None:
+    assert message(host_filesystem, spec_of(volumes=[{"hostPath": {}}])) == (
+        "volume : hostPath  must be another kind of volume"
+    )
+
+
+def test_it_holds_for_every_object() -> None:
+    check_everywhere(host_filesystem, spec_of(), mounting("/etc"))
+    check_everywhere(READ_ONLY, writing(readOnly=True), writing())
+
+
+def test_an_update_may_not_bring_another_path_or_another_writer() -> None:
+    assert message(host_filesystem, mounting("/etc"), "Deployment", old=mounting("/var")) is not None
+    debugged = {**writing(), "ephemeralContainers": [{**writing()["containers"][0], "name": "debug"}]}
+    asked = {"operation": "UPDATE", "subResource": "ephemeralcontainers"}
+    told = message(READ_ONLY, debugged, old=writing(), **asked)
+    assert told == "container debug: volumeMounts of files (hostPath /logs) must be readOnly: true"
+
+
+def test_misshapen_objects_are_denied() -> None:
+    check_shapes(READ_ONLY, mounting("/etc"), "volumes", [])
+    check_shapes(READ_ONLY, mounting("/etc"), "volumes/0", {}, {"x": "y"})
+    check_shapes(READ_ONLY, mounting("/etc"), "volumes/0/hostPath")
+    check_shapes(READ_ONLY, mounting("/etc"), "volumes/0/hostPath/path")
+    check_shapes(READ_ONLY, writing(readOnly=True), "containers/0/volumeMounts", [])
+    check_shapes(READ_ONLY, writing(readOnly=True), "containers/0/volumeMounts/0", {}, {"x": "y"})
+    check_shapes(READ_ONLY, writing(readOnly=True), "containers/0/volumeMounts/0/readOnly", True)
+
+
+@pytest.mark.parametrize("value", ["/var", ["/var"], [{}], [{"pathPrefix": 5}], [{"pathPrefix": "/", "readOnly": 1}]])
+def test_its_parameters_are_checked(value: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        host_filesystem.bind(allowed_host_paths=value)

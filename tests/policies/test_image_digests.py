@@ -1,0 +1,67 @@
+from typing import Any
+
+import pytest
+
+from webhooks.errors import ConfigurationError
+from webhooks.loading import load
+
+from .images import check_images, volume
+from .objects import check_containers, check_everywhere, check_exemptions, container, message, spec_of
+
+[image_digests] = load(["library:image_digests"])
+
+DIGEST = f"sha256:{'a' * 64}"
+PINNED = f"nginx@{DIGEST}"
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        PINNED,
+        f"nginx:1.27@{DIGEST}",
+        f"localhost:5000/team/web@{DIGEST}",
+        f"nginx@sha384:{'a' * 96}",
+        f"nginx@sha512:{'a' * 128}",
+    ],
+)
+def test_images_with_a_digest_are_allowed(image: str) -> None:
+    assert message(image_digests, spec_of(container(image=image), volumes=[volume(image)])) is None
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "nginx",
+        "nginx:1.27",
+        f"nginx:sha256-{'a' * 64}",
+        "nginx@sha256:abc",
+        "nginx@sha256:",
+        "nginx@",
+        f"nginx@{DIGEST.upper()}",
+        f"nginx@md5:{'a' * 32}",
+        f"nginx@{DIGEST}a",
+        f"nginx@{DIGEST} ",
+        f"@{DIGEST}",
+        DIGEST,
+        "a" * 64,
+        "",
+    ],
+)
+def test_what_only_looks_like_one_is_denied(image: str) -> None:
+    problem = f"images without a digest, such as app@sha256:...: container app ({image})"
+    assert message(image_digests, spec_of(container(image=image))) == problem
+
+
+def test_everywhere() -> None:
+    good, bad = container(image=PINNED), container(image="nginx:2")
+    check_everywhere(image_digests, spec_of(good), spec_of(bad))
+    check_everywhere(image_digests, spec_of(good, volumes=[volume(PINNED)]), spec_of(good, volumes=[volume("nginx")]))
+    check_containers(image_digests, good, bad)
+    check_images(image_digests, PINNED, "nginx:2")
+    check_exemptions(image_digests, bad)
+
+
+@pytest.mark.parametrize("value", ["nginx", None, [5]], ids=repr)
+def test_its_parameters_are_checked(value: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        image_digests.bind(exempt_images=value)

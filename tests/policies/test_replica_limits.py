@@ -1,0 +1,111 @@
+from typing import Any
+
+import pytest
+
+from webhooks import Allow, Deny
+from webhooks.errors import ConfigurationError
+from webhooks.loading import load
+
+from ..builders import Json, admission_review
+from .kinds import check_requests, check_shapes, message
+
+[replica_limits] = load(["library:replica_limits"])
+some = replica_limits.bind(ranges=[{"min_replicas": 2, "max_replicas": 5}, {"min_replicas": 10, "max_replicas": 20}])
+
+WORKLOADS = {
+    "Deployment": "apps/v1/deployments",
+    "StatefulSet": "apps/v1/statefulsets",
+    "ReplicaSet": "apps/v1/replicasets",
+    "ReplicationController": "v1/replicationcontrollers",
+}
+
+
+def workload(replicas: Any, kind: str = "Deployment", *owners: Json) -> Json:
+    spec = {} if replicas is None else {"replicas": replicas}
+    metadata = {"name": "web", "ownerReferences": list(owners)} if owners else {"name": "web"}
+    version = WORKLOADS[kind].rpartition("/")[0]
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def scaling(replicas: int | None, resource: str, old: int | None = None) -> Any:
+    spec, before = ({} if each is None else {"replicas": each} for each in (replicas, old))
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web"}}
+    kind = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    obj, was = {**scale, "spec": spec}, {**scale, "spec": before}
+    return admission_review("UPDATE", obj, old=was, resource=resource, subResource="scale", kind=kind)
+
+
+def outside(replicas: int) -> str:
+    return f"spec.replicas: {replicas} is not allowed, but 2 to 5 or 10 to 20"
+
+
+@pytest.mark.parametrize("kind", WORKLOADS)
+@pytest.mark.parametrize(
+    ("replicas", "allowed"),
+    [(2, True), (5, True), (10, True), (20, True), (0, False), (1, False), (6, False), (9, False), (21, False)],
+)
+def test_numbers_are_in_a_range(replicas: int, allowed: bool, kind: str) -> None:
+    assert message(some, workload(replicas, kind)) == (None if allowed else outside(replicas))
+    review = scaling(replicas or None, WORKLOADS[kind], old=3)
+    assert some.match.wants_kind(review)
+    assert some(review) == (Allow() if allowed else Deny(outside(replicas)))
+
+
+def test_one_is_what_a_workload_has_that_does_not_say() -> None:
+    assert message(some, workload(None)) == outside(1)
+    assert message(replica_limits, workload(None)) is None
+
+
+def test_none_is_what_a_scale_has_that_does_not_say() -> None:
+    assert some(scaling(None, "apps/v1/deployments", old=2)) == Deny(outside(0))
+    assert some(scaling(None, "apps/v1/deployments")) == Allow(), "it was so before"
+
+
+def test_a_few_are_allowed_unless_told_otherwise() -> None:
+    assert message(replica_limits, workload(0)) is None
+    assert message(replica_limits, workload(50)) is None
+    assert message(replica_limits, workload(51)) == "spec.replicas: 51 is not allowed, but 0 to 50"
+
+
+def test_without_ranges_nothing_is_allowed() -> None:
+    policy = replica_limits.bind(ranges=[])
+    assert message(policy, workload(1)) == "spec.replicas: 1 is not allowed, but nothing"
+
+
+def test_what_a_deployment_controls_is_its_own_affair() -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "1", "controller": True}
+    assert message(some, workload(1, "ReplicaSet", owner)) is None
+    assert message(some, workload(1, "ReplicaSet", {**owner, "controller": False}))
+    assert message(some, workload(1, "ReplicaSet", {**owner, "kind": "Rollout"}))
+    assert message(some, workload(1, "Deployment", owner))
+
+
+@pytest.mark.parametrize("kind", WORKLOADS)
+def test_requests(kind: str) -> None:
+    check_requests(some, workload(2, kind), workload(9, kind))
+    assert message(some, workload(8, kind), workload(9, kind)) == outside(8)
+    assert not some.match.wants_kind(admission_review(resource="apps/v1/daemonsets"))
+    assert not some.match.wants_kind(admission_review(resource="batch/v1/jobs"))
+
+
+def test_shapes() -> None:
+    check_shapes(some, workload(2), "spec", "replicas")
+    check_shapes(some, workload(2), "spec")
+    owned = workload(2, "ReplicaSet", {"kind": "Deployment"})
+    check_shapes(some, owned, "metadata", "ownerReferences", allowed=([],))
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        {"min_replicas": 1, "max_replicas": 2},
+        [{"min_replicas": 1}],
+        [{"min_replicas": "1", "max_replicas": 2}],
+        [5],
+        None,
+    ],
+    ids=repr,
+)
+def test_its_parameters_are_checked(ranges: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        replica_limits.bind(ranges=ranges)

@@ -1,0 +1,127 @@
+from typing import Any
+
+import pytest
+
+from webhooks import Allow, Deny
+from webhooks.errors import ConfigurationError, MalformedReview
+from webhooks.loading import load
+
+from ..builders import Json, admission_review, decide, pod
+
+[required_annotations] = load(["library:required_annotations"])
+
+OWNER = {"key": "example.com/owner"}
+PAGE = {"key": "example.com/page", "allowedRegex": "https://.+"}
+
+
+def annotated(annotations: Any) -> Json:
+    return {**pod(), "metadata": {"name": "web", "annotations": annotations}}
+
+
+ANNOTATED: list[tuple[Json, Any, str | None]] = [
+    ({}, {"kubernetes.io/description": "a web server"}, None),
+    ({}, {}, "annotation kubernetes.io/description is missing"),
+    ({}, None, "annotation kubernetes.io/description is missing"),
+    ({"annotations": []}, None, None),
+    ({"annotations": [OWNER]}, {"example.com/owner": ""}, None),
+    (
+        {"annotations": [OWNER, PAGE]},
+        {},
+        "annotation example.com/owner is missing; annotation example.com/page is missing",
+    ),
+    ({"annotations": [PAGE]}, {"example.com/page": "https://example.com"}, None),
+    (
+        {"annotations": [PAGE]},
+        {"example.com/page": "see https://example.com"},
+        "annotation example.com/page: 'see https://example.com' does not match 'https://.+'",
+    ),
+    (
+        {"annotations": [PAGE]},
+        {"example.com/page": "https://a\n"},
+        "annotation example.com/page: 'https://a\\n' does not match 'https://.+'",
+    ),
+    (
+        {"annotations": [PAGE]},
+        {"example.com/page": "x" * 1000},
+        f"annotation example.com/page: '{'x' * 60}...' does not match 'https://.+'",
+    ),
+    ({"annotations": [{**OWNER, "allowedRegex": ""}]}, {"example.com/owner": "any"}, None),
+    ({"annotations": [OWNER], "message": "ask the team"}, {}, "ask the team"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "annotations", "message"), ANNOTATED)
+def test_annotations_are_required(parameters: Json, annotations: Any, message: str | None) -> None:
+    policy = required_annotations.bind(**parameters)
+    good = {"kubernetes.io/description": "x", "example.com/owner": "x", "example.com/page": "https://x"}
+    for operation in ("CREATE", "UPDATE"):
+        review = admission_review(operation, annotated(annotations), old=annotated(good))
+        assert policy(review) == (Allow() if message is None else Deny(message))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ({}, {}, None),
+        ({"example.com/page": "no"}, {"example.com/page": "no", "example.com/other": "x"}, None),
+        ({"example.com/page": "no"}, {"example.com/page": "https://x"}, None),
+        ({"example.com/page": "no"}, {}, "annotation example.com/page is missing"),
+        ({}, {"example.com/page": "no"}, "annotation example.com/page: 'no' does not match 'https://.+'"),
+    ],
+)
+def test_what_was_so_before_may_stay(old: dict[str, str], new: dict[str, str], message: str | None) -> None:
+    policy = required_annotations.bind(annotations=[PAGE])
+    outcome = policy(admission_review("UPDATE", annotated(new), old=annotated(old)))
+    assert outcome == (Allow() if message is None else Deny(message))
+
+
+def test_what_goes_needs_no_annotations() -> None:
+    assert required_annotations(admission_review("DELETE", old=pod())) == Allow()
+
+
+def test_nothing_but_annotations_is_decoded() -> None:
+    review = admission_review("UPDATE", annotated({"kubernetes.io/description": "a"}), old=pod())
+    assert required_annotations(review) == Allow()
+    assert not review.lent
+
+
+@pytest.mark.parametrize(
+    ("request_", "wanted"),
+    [
+        ({}, True),
+        ({"operation": "UPDATE"}, True),
+        ({"operation": "DELETE"}, False),
+        ({"operation": "CONNECT", "subResource": "exec"}, False),
+        ({"operation": "UPDATE", "subResource": "status"}, False),
+        ({"resource": "v1/namespaces"}, True),
+        ({"resource": "v1/secrets"}, False),
+        ({"resource": "apps/v1/deployments"}, True),
+        ({"resource": "apps/v1/deployments", "subResource": "scale"}, False),
+        ({"resource": "batch/v1/cronjobs"}, True),
+    ],
+)
+def test_it_asks_about_what_people_make(request_: Json, wanted: bool) -> None:
+    assert required_annotations.match.wants_kind(admission_review(**request_)) is wanted
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    ["owner", ["owner"], [{}], [{"key": 5}], [{"key": "owner", "allowedRegex": 5}], {"key": "owner"}, None],
+    ids=repr,
+)
+def test_its_parameters_are_checked(annotations: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        required_annotations.bind(annotations=annotations)
+
+
+def test_an_expression_that_is_none_denies() -> None:
+    policy = required_annotations.bind(annotations=[{**OWNER, "allowedRegex": "("}])
+    outcome = decide(admission_review(obj=annotated({"example.com/owner": "a"})), policy).outcome
+    assert isinstance(outcome, Deny)
+    assert outcome.code == 500
+
+
+@pytest.mark.parametrize("annotations", ["owner", ["owner"], {"owner": 5}, {"owner": None}], ids=repr)
+def test_misshapen_annotations_are_malformed(annotations: Any) -> None:
+    with pytest.raises(MalformedReview):
+        decide(admission_review(obj=annotated(annotations)), required_annotations)

@@ -1,0 +1,72 @@
+from typing import Any
+
+import pytest
+
+from webhooks import Deny
+from webhooks.errors import ConfigurationError
+from webhooks.loading import load
+
+from ..builders import Json
+from .objects import RESOURCES, check_everywhere, check_shapes, container, judged, message, review_of, spec_of
+
+[required_probes] = load(["library:required_probes"])
+
+HTTP = {"httpGet": {"path": "/", "port": 80}, "periodSeconds": 5}
+READY = {"probes": ["readinessProbe"]}
+BY = "by exec or grpc or httpGet or tcpSocket"
+CASES: list[tuple[Json, Json, str | None]] = [
+    ({}, container(readinessProbe=HTTP, livenessProbe=HTTP), None),
+    ({}, container(readinessProbe=HTTP), f"container app has no livenessProbe {BY}"),
+    ({}, container(), f"container app has no readinessProbe {BY}; container app has no livenessProbe {BY}"),
+    (READY, container(readinessProbe=HTTP), None),
+    (READY, container(readinessProbe={"grpc": {"port": 80}}), None),
+    (READY, container(readinessProbe={"exec": {}}), None),
+    (READY, container(readinessProbe={"tcpSocket": {"port": 80}}), None),
+    (READY, container(readinessProbe={"periodSeconds": 5}), f"container app has no readinessProbe {BY}"),
+    (READY, container(readinessProbe={"httpGet": None}), f"container app has no readinessProbe {BY}"),
+    (READY, container(readinessProbe={}), f"container app has no readinessProbe {BY}"),
+    (READY, container(readinessProbe=None), f"container app has no readinessProbe {BY}"),
+    (READY, container(livenessProbe=HTTP), f"container app has no readinessProbe {BY}"),
+    ({"probes": ["startupProbe"]}, container(startupProbe=HTTP), None),
+    ({"probes": []}, container(), None),
+    ({**READY, "probe_types": ["httpGet"]}, container(readinessProbe=HTTP), None),
+    ({**READY, "probe_types": ["exec"]}, container(readinessProbe=HTTP), "container app has no readinessProbe by exec"),
+    ({**READY, "probe_types": []}, container(readinessProbe={"someday": {}}), None),
+    ({**READY, "probe_types": []}, container(), "container app has no readinessProbe"),
+    (
+        {**READY, "probe_types": [], "custom_violation_message": "See the handbook."},
+        container(),
+        "container app has no readinessProbe See the handbook.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("parameters", "of", "problem"), CASES, ids=repr)
+def test_probes_are_there(parameters: Json, of: Json, problem: str | None) -> None:
+    assert message(required_probes.bind(**parameters), spec_of(of)) == problem
+
+
+def test_everywhere() -> None:
+    policy = required_probes.bind(probes=["readinessProbe"])
+    good, bad = container(readinessProbe=HTTP), container("bad", livenessProbe=HTTP)
+    check_everywhere(policy, spec_of(good), spec_of(bad))
+    for kind in RESOURCES:
+        assert policy.match.wants_kind(review_of(kind, spec_of(bad), old=spec_of(good)))
+        others = {"initContainers": [container("init")], "ephemeralContainers": [container("debug")]}
+        assert message(policy, spec_of(good, **others), kind) is None
+        assert "bad" in (message(policy, spec_of(good, bad, **others), kind) or "")
+    check_shapes(policy, spec_of(good), "containers/0/readinessProbe")
+    check_shapes(policy, spec_of(good), "containers/0/readinessProbe/httpGet", {}, {"x": "y"})
+    assert isinstance(judged(policy, {"containers": {}}), Deny)
+
+
+def test_one_more_missing_is_denied() -> None:
+    old, now = spec_of(container(readinessProbe=HTTP)), spec_of(container())
+    assert message(required_probes, now, old=old) == f"container app has no readinessProbe {BY}"
+
+
+@pytest.mark.parametrize("name", ["probes", "probe_types", "custom_violation_message", "only_services"])
+@pytest.mark.parametrize("value", [["readiness"], [5], 5, None], ids=repr)
+def test_its_parameters_are_checked(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        required_probes.bind(**{name: value})

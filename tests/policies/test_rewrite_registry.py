@@ -1,0 +1,205 @@
+from typing import Any
+
+import pytest
+
+from webhooks import Allow, Deny
+from webhooks.errors import ConfigurationError
+from webhooks.loading import load
+
+from ..builders import Json, admission_review, pod
+from .mutations import stored
+from .objects import LISTS, RESOURCES, bearing, container, spec_of
+
+[rewrite_registry] = load(["library:rewrite_registry"])
+
+DIGEST = f"sha256:{'a' * 64}"
+HUB = {"docker.io": "mirror.example.com/hub"}
+
+# Rules, and what becomes of images; None where they stay.
+IMAGES: list[tuple[dict[str, str], dict[str, str | None]]] = [
+    (
+        HUB,
+        {
+            "nginx": "mirror.example.com/hub/library/nginx:latest",
+            "nginx:1.2": "mirror.example.com/hub/library/nginx:1.2",
+            "index.docker.io/nginx:1": "mirror.example.com/hub/library/nginx:1",
+            "bitnami/nginx:1": "mirror.example.com/hub/bitnami/nginx:1",
+            f"a/b/c@{DIGEST}": f"mirror.example.com/hub/a/b/c@{DIGEST}",
+            f"a/b:1@{DIGEST}": f"mirror.example.com/hub/a/b:1@{DIGEST}",
+            "docker.io.example.com/nginx": None,
+            "docker.io:443/nginx": None,
+            "xdocker.io/nginx": None,
+            "quay.io/docker.io/nginx": None,
+            "mirror.example.com/hub/library/nginx:1": None,
+            "mirror.example.com/hubs/web": None,
+            "": None,
+        },
+    ),
+    (
+        {
+            "docker.io": "a.example.com",
+            "docker.io/library": "b.example.com/official/",
+            "library/nginx/": "c.example.com/web",
+        },
+        {
+            "team/web:1": "a.example.com/team/web:1",
+            "redis:1": "b.example.com/official/redis:1",
+            "nginx:1": "c.example.com/web:1",
+            "nginx/sub:1": "a.example.com/nginx/sub:1",
+            "libraryx/web:1": "a.example.com/libraryx/web:1",
+        },
+    ),
+    # Rules that follow one another, that go round, and that lead into themselves.
+    ({"a.io": "b.io", "b.io": "c.io"}, {"a.io/x:1": "b.io/x:1", "b.io/x:1": None, "c.io/x:1": None}),
+    ({"a.io": "b.io", "b.io": "a.io"}, {"a.io/x:1": None, "b.io/x:1": None}),
+    ({"a.io": "a.io/mirrored"}, {"a.io/x:1": "a.io/mirrored/x:1", "a.io/mirrored/x:1": None}),
+    ({"a.io": "a.io"}, {"a.io/x:1": None}),
+    ({"localhost:5000": "[::1]:5000/x"}, {"localhost:5000/web:1": "[::1]:5000/x/web:1", "localhost/web": None}),
+    ({"A.io": "b.io"}, {"a.io/x:1": "b.io/x:1", "A.IO/x:1": "b.io/x:1"}),
+    ({"a.io": "team"}, {"a.io/x:1": "team/x:1", "docker.io/team/x": None}),
+    ({}, {"nginx": None, "no image": None}),
+]
+
+
+@pytest.mark.parametrize(("registries", "images"), IMAGES, ids=repr)
+def test_images_come_from_elsewhere(registries: dict[str, str], images: dict[str, str | None]) -> None:
+    policy = rewrite_registry.bind(registries=registries)
+    for before, after in images.items():
+        result = pod(containers=[container(image=before if after is None else after)])
+        assert stored(policy, pod(containers=[container(image=before)])) == result, before
+
+
+def everywhere(image: str) -> Json:
+    volume = {"name": "model", "image": {"reference": image, "pullPolicy": "Always"}}
+    lists = {each: [container(f"{each}-1", image), container(f"{each}-2", "a.io/b")] for each in LISTS}
+    return {**lists, "volumes": [{"name": "disk", "emptyDir": {}}, volume]}
+
+
+NEW = "mirror.example.com/hub/library/nginx:1"
+
+
+@pytest.mark.parametrize("kind", RESOURCES)
+def test_no_image_is_overlooked(kind: str) -> None:
+    policy = rewrite_registry.bind(registries=HUB)
+    before, after = bearing(kind, everywhere("nginx:1")), bearing(kind, everywhere(NEW))
+    assert stored(policy, before) == after
+    update = {"operation": "UPDATE"}
+    assert stored(policy, before, **update) == after, "the old object is not told"
+    assert stored(policy, before, old=before, **update) == before, "what was there before stays"
+    assert stored(policy, before, old=bearing(kind, everywhere("nginx:2")), **update) == after
+    assert stored(policy, before, old=after, **update) == after, "as it was applied the last time"
+
+
+def test_an_update_brings_what_it_changes() -> None:
+    old = pod(containers=[container("a", "nginx:1"), container("b", "nginx:1")])
+    obj = pod(containers=[container("a", "nginx:1"), container("b", "nginx:2")])
+    result = pod(containers=[container("a", "nginx:1"), container("b", "mirror.example.com/hub/library/nginx:2")])
+    assert stored(rewrite_registry.bind(registries=HUB), obj, operation="UPDATE", old=old) == result
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        pod(**everywhere("nginx:1")),
+        {
+            "apiVersion": "v1",
+            "kind": "EphemeralContainers",
+            "metadata": {},
+            "ephemeralContainers": [container("d", "nginx:1")],
+        },
+    ],
+    ids=["as now", "as of old"],
+)
+def test_containers_put_into_running_pods_too(obj: Json) -> None:
+    old = pod(containers=everywhere("nginx:1")["containers"])
+    asked = {"operation": "UPDATE", "old": old, "subResource": "ephemeralcontainers"}
+    result = stored(rewrite_registry.bind(registries=HUB), obj, **asked)
+    of = result.get("spec", result)
+    assert of["ephemeralContainers"][0]["image"] == NEW
+    assert of.get("containers", []) == obj.get("spec", {}).get("containers", [])
+
+
+OWNER = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "1"}
+
+
+@pytest.mark.parametrize(
+    ("owners", "left"),
+    [
+        (None, False),
+        ([], False),
+        ([OWNER], False),
+        ([{**OWNER, "controller": True}], True),
+        ([OWNER, {"controller": True}], True),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("kind", ["ReplicaSet", "Job", "Pod"])
+def test_what_a_controller_would_make_again_is_left(kind: str, owners: Any, left: bool) -> None:
+    obj = bearing(kind, spec_of(container(image="nginx:1")))
+    obj["metadata"]["ownerReferences"] = owners
+    result = stored(rewrite_registry.bind(registries=HUB), obj)
+    assert (result == obj) is (left and kind != "Pod")
+
+
+@pytest.mark.parametrize(
+    "image", ["NGINX", "nginx:", " nginx", "nginx ", "https://nginx", "a//b", f"{'a' * 64}", "x" * 1000]
+)
+def test_an_image_that_cannot_be_read_is_denied(image: str) -> None:
+    policy = rewrite_registry.bind(registries=HUB)
+    obj = pod(containers=[container("a", "nginx"), container("b", image)], initContainers=[container("c", image)])
+    denial = stored(policy, obj)
+    assert isinstance(denial, Deny)
+    assert denial.message == f"images that are no image references: b ({image[:60]}), c ({image[:60]})"
+    assert stored(policy, obj, operation="UPDATE", old=obj) == obj
+
+
+@pytest.mark.parametrize(
+    "spec", [{"containers": {"a": {}}}, {"containers": ["a"]}, {"initContainers": [None]}, {"volumes": "x"}], ids=repr
+)
+def test_where_an_image_could_hide_is_denied(spec: Json) -> None:
+    assert isinstance(stored(rewrite_registry.bind(registries=HUB), pod(**spec)), Deny)
+
+
+@pytest.mark.parametrize(
+    "registries",
+    [
+        {"": "a.io"},
+        {"*": "a.io"},
+        {"docker.io": ""},
+        {"docker.io": "a.io/*"},
+        {"docker.io": "a.io/b:1"},
+        {"library/nginx": "a.io"},
+    ],
+    ids=repr,
+)
+def test_places_that_are_none_deny(registries: Any) -> None:
+    outcome = stored(rewrite_registry.bind(registries=registries), pod(containers=[container(image="nginx:1")]))
+    assert isinstance(outcome, Deny)
+    assert outcome.code == 500
+
+
+def test_nothing_is_rewritten_unless_told() -> None:
+    assert rewrite_registry(admission_review(obj=pod())) == Allow()
+
+
+@pytest.mark.parametrize(
+    ("request_", "wanted"),
+    [
+        *(({"resource": resource}, True) for resource in RESOURCES.values()),
+        ({"operation": "UPDATE"}, True),
+        ({"operation": "UPDATE", "subResource": "ephemeralcontainers"}, True),
+        ({"operation": "UPDATE", "subResource": "status"}, False),
+        ({"operation": "DELETE"}, False),
+        ({"operation": "CONNECT", "subResource": "exec"}, False),
+        ({"resource": "apps/v1/deployments", "subResource": "scale"}, False),
+        ({"resource": "v1/services"}, False),
+    ],
+)
+def test_it_asks_about_what_bears_pods(request_: Json, wanted: bool) -> None:
+    assert rewrite_registry.match.wants_kind(admission_review(**request_)) is wanted
+
+
+@pytest.mark.parametrize("registries", ["a.io", ["a.io"], {"a.io": 5}, None], ids=repr)
+def test_its_parameters_are_checked(registries: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        rewrite_registry.bind(registries=registries)

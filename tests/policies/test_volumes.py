@@ -1,0 +1,100 @@
+from typing import Any
+
+import pytest
+
+from webhooks.errors import ConfigurationError
+from webhooks.loading import load
+
+from ..builders import Json
+from .objects import check_everywhere, check_shapes, message, spec_of
+
+[volumes] = load(["library:volumes"])
+
+KNOWN = "configMap, csi, downwardAPI, emptyDir, ephemeral, image, persistentVolumeClaim, projected, secret"
+FOREIGN = [
+    "awsElasticBlockStore",
+    "azureDisk",
+    "azureFile",
+    "cephfs",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "flocker",
+    "gcePersistentDisk",
+    "gitRepo",
+    "glusterfs",
+    "hostPath",
+    "iscsi",
+    "nfs",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "quobyte",
+    "rbd",
+    "scaleIO",
+    "storageos",
+    "vsphereVolume",
+    "somethingNew",
+]
+
+
+def using(*types: str) -> Json:
+    return spec_of(volumes=[{"name": f"v{index}", type_: {}} for index, type_ in enumerate(types)])
+
+
+@pytest.mark.parametrize("type_", KNOWN.split(", "))
+def test_known_types_are_allowed(type_: str) -> None:
+    assert message(volumes, using(type_)) is None
+    assert message(volumes.bind(volumes=["nfs"]), using(type_)) == f"volume v0 is of type {type_}; allowed are nfs"
+
+
+@pytest.mark.parametrize("type_", FOREIGN)
+def test_other_types_are_denied(type_: str) -> None:
+    assert message(volumes, using(type_)) == f"volume v0 is of type {type_}; allowed are {KNOWN}"
+    assert message(volumes.bind(volumes=[type_]), using(type_)) is None
+    assert message(volumes.bind(volumes=["*"]), using(type_)) is None
+
+
+CASES: list[tuple[Json, list[str], str | None]] = [
+    (spec_of(), [], None),
+    (spec_of(volumes=None), [], None),
+    (spec_of(volumes=[]), [], None),
+    (using("secret"), [], "volume v0 is of type secret; allowed are none"),
+    (
+        using("nfs", "secret", "nfs"),
+        ["secret"],
+        "volume v0 is of type nfs; volume v2 is of type nfs; allowed are secret",
+    ),
+    (using("nfs"), ["NFS", "nf*"], "volume v0 is of type nfs; allowed are NFS, nf*"),
+    (spec_of(volumes=[{"name": "a", "nfs": None, "secret": {}}]), ["secret"], None),
+    (
+        spec_of(volumes=[{"name": "a", "hostPath": {}, "secret": {}}]),
+        ["secret"],
+        "volume a is of type hostPath; allowed are secret",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "allowed", "told"), CASES, ids=repr)
+def test_types_are_compared(spec: Json, allowed: list[str], told: str | None) -> None:
+    assert message(volumes.bind(volumes=allowed), spec) == told
+
+
+def test_it_holds_for_every_object() -> None:
+    check_everywhere(volumes, using("secret"), using("hostPath"))
+
+
+def test_an_update_may_not_bring_another_type() -> None:
+    assert message(volumes, using("nfs"), "Deployment", old=using("hostPath"))
+    assert message(volumes, using("nfs", "nfs"), "Deployment", old=using("nfs"))
+
+
+def test_misshapen_objects_are_denied() -> None:
+    check_shapes(volumes, using("nfs"), "volumes", [])
+    check_shapes(volumes, using("nfs"), "volumes/0", {})
+    check_shapes(volumes, using("nfs"), "volumes/0/nfs")
+
+
+@pytest.mark.parametrize("value", ["*", [5], None, {"nfs": True}], ids=repr)
+def test_its_parameters_are_checked(value: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        volumes.bind(volumes=value)
