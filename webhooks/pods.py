@@ -1,6 +1,6 @@
 """The pods inside objects: where a kind keeps its pod spec, and every container of it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -199,16 +199,16 @@ def image_volumes(obj: dict[str, Any]) -> list[Image]:
     return found
 
 
-def outlined_image_volumes(spec: Any, base: str) -> list[Image]:
-    """The image of every volume that is filled from one, of a pod spec of which no more is known than these.
+def outlined_image_volumes(volumes: Sequence[Any], base: str) -> list[Image]:
+    """The image of every volume that is filled from one, of volumes of which no more is known than that.
 
     Args:
-        spec: an object with the list; anything false for none.
-        base: its JSON pointer.
+        volumes: each with a ``name`` and an ``image`` that has a ``reference``.
+        base: the JSON pointer of the pod spec that they are in.
     """
     return [
         Image(volume.name or "", volume.image.reference or "", "volumes", f"{base}/volumes/{index}")
-        for index, volume in enumerate((spec and spec.volumes) or ())
+        for index, volume in enumerate(volumes)
         if volume.image
     ]
 

@@ -10,7 +10,7 @@ from webhooks import patching, pods
 from webhooks.errors import MalformedReview, PatchError
 from webhooks.pods import Container, Image
 from webhooks.wire.documents import UNREAD, Document
-from webhooks.wire.outlines import Outline, decode_known, outline_of
+from webhooks.wire.outlines import Outline, decode_known, outline_of, volumes_of
 
 _TEXTS = frozenset((str,))
 _IN_A_MAP = re.compile(r"/metadata/(labels|annotations)(?:/((?:[^/~]|~[01])*))?", re.DOTALL)
@@ -96,8 +96,9 @@ class Object(Document):
             ValueError: it is so misshapen that a volume could hide in it.
         """
         outline = self._outlined()
-        if outline is not None:
-            return pods.outlined_image_volumes(outline.pod, outline.pointer)
+        volumes = None if outline is None else volumes_of(outline)
+        if outline is not None and volumes is not None:
+            return pods.outlined_image_volumes(volumes, outline.pointer)
         return pods.image_volumes(self.tree) if self.present else []
 
     def patched(self, operations: Sequence[Mapping[str, Any]]) -> "Object":

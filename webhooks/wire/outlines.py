@@ -9,7 +9,7 @@ need be. What does not prove so (a field newer than this list, another writer's 
 passed over, as in objects that nobody reads, syntax is all that is checked.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -29,8 +29,7 @@ class Outline(msgspec.Struct):
         generate_name: the beginning of a name.
         labels: not to be changed.
         annotations: not to be changed.
-        pod: the pod spec in it: an object with its three lists of containers, which have a ``name`` and an ``image``,
-            and its volumes, which have a ``name`` and an ``image`` with a ``reference``.
+        pod: the pod spec in it: an object with its three lists of containers, which have a ``name`` and an ``image``.
         pointer: where that is.
     """
 
@@ -81,6 +80,21 @@ def outline_of(known: Any, kind: str) -> Outline | None:
     return Outline(metadata.name, metadata.generateName, metadata.labels, metadata.annotations, pod, pointer)
 
 
+def volumes_of(outline: Outline) -> Sequence[Any] | None:
+    """The volumes of the pod, with a ``name`` and an ``image`` that has a ``reference``; None where they are not sure.
+
+    Few ask for them, so they are decoded apart.
+    """
+    raw = outline.pod and outline.pod.volumes
+    if not raw:
+        return ()
+    try:
+        volumes = _decode_volumes(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return volumes if len(_encode(volumes)) == len(raw) else None
+
+
 def _struct(fields: str, /, **read: Any) -> Any:
     """A type with these fields, all optional: of those that are not read, nothing is known but where they end."""
     names = fields.split()
@@ -92,8 +106,12 @@ def _unless_absent(type_: Any) -> Any:
     return type_ | msgspec.UnsetType
 
 
+def _list(type_: Any) -> Any:
+    return list[type_]
+
+
 def _all_unless_absent(type_: Any) -> Any:
-    return list[type_] | msgspec.UnsetType | None
+    return _list(type_) | msgspec.UnsetType | None
 
 
 # The fields of the built-in types (Kubernetes API reference, releases 1.20 to 1.37), in the order in which servers
@@ -128,7 +146,6 @@ _Pod = _struct(
     "affinity schedulerName tolerations hostAliases priorityClassName priority dnsConfig readinessGates "
     "runtimeClassName enableServiceLinks preemptionPolicy overhead topologySpreadConstraints setHostnameAsFQDN os "
     "hostUsers schedulingGates resourceClaims resources hostnameOverride schedulingGroup evictionResponders",
-    volumes=_all_unless_absent(_Volume),
     containers=_Containers,
     initContainers=_Containers,
     ephemeralContainers=_Containers,
@@ -191,4 +208,5 @@ def _object(spec: Any) -> Any:
 KNOWN: Mapping[str, Any] = {kind: _object(spec) for kind, (spec, _) in _SPECS.items()}
 _PLACES = {kind: (place, "/" + "/".join(place)) for kind, (_, place) in _SPECS.items()}
 _decoders = {kind: msgspec.json.Decoder(type_).decode for kind, type_ in KNOWN.items()}
+_decode_volumes: Callable[[msgspec.Raw], Any] = msgspec.json.Decoder(_list(_Volume)).decode
 _encode = msgspec.json.Encoder().encode
