@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from webhooks.lines import LIMIT
 from webhooks.logs import JsonFormatter
 
 from .builders import access_body, token_body, written
@@ -17,10 +18,11 @@ VALIDATE = "/admission/validate"
 SECRET = "a secret detail"
 
 
-def formatted(message: str, *arguments: object, error: BaseException | None = None) -> Any:
+def formatted(message: str, *arguments: object, error: BaseException | None = None, **extra: object) -> Any:
     """A record as it is written, read again."""
     info = (type(error), error, error.__traceback__) if error is not None else None
     record = logging.LogRecord("webhooks.test", logging.WARNING, "file.py", 1, message, arguments, info)
+    vars(record).update(extra)
     line = JsonFormatter().format(record)
     assert line.isascii()
     assert line.isprintable()
@@ -29,7 +31,7 @@ def formatted(message: str, *arguments: object, error: BaseException | None = No
 
 def test_a_record() -> None:
     record = formatted("policy %s failed %d times", "a", 2)
-    assert record.pop("time").endswith("+00:00")
+    assert record.pop("time").endswith("Z")
     assert record == {"level": "warning", "logger": "webhooks.test", "message": "policy a failed 2 times"}
 
 
@@ -43,7 +45,7 @@ def test_a_record() -> None:
         "\r\n{}",
         "\U0001f600 \u200e",
         "\ud800",
-        "x" * 10_000,
+        "x" * 3_000,
     ],
     ids=lambda text: ascii(text[:20]),
 )
@@ -52,9 +54,11 @@ def test_text_of_others_stays_inside(text: str) -> None:
 
 
 def test_what_is_long_is_cut() -> None:
-    message = formatted("refused: %s", "x" * 1_000_000)["message"]
-    assert len(message) < 20_000
-    assert message.endswith("1000009 characters")
+    message = formatted("refused: %s.", "x" * 1_000_000)["message"]
+    assert 1_000 < len(message) <= LIMIT
+    assert message.startswith("refused: xxx")
+    assert "1000010 characters" in message
+    assert message.endswith("xxx.")
 
 
 def test_a_traceback_is_one_field() -> None:
@@ -64,6 +68,37 @@ def test_a_traceback_is_one_field() -> None:
         record = formatted("failed", error=error)
     assert record["error"].splitlines()[0] == "Traceback (most recent call last):"
     assert record["error"].endswith("ValueError: first\nsecond")
+
+
+def test_what_records_carry_beside_their_message() -> None:
+    record = formatted("failed", uid="u", policy="p", caller="", other="o")
+    assert {name: record.get(name) for name in ("uid", "policy", "caller", "other")} == {
+        "uid": "u",
+        "policy": "p",
+        "caller": None,
+        "other": None,
+    }
+
+
+@pytest.mark.parametrize("secret", ["s3cr3t", "two\nlines", 'a "quote"', "Grüße", "\\"])
+def test_secrets_are_left_out(secret: str) -> None:
+    """However somebody wrote them into a message."""
+    try:
+        raise ValueError(f"{secret} and {[secret]} and {json.dumps(secret)}")
+    except ValueError as error:
+        record = formatted("of %s: %r", secret, {"password": secret}, error=error, secrets=["", secret])
+    assert record["message"] == "of ***: {'password': '***'}"
+    assert record["error"].endswith("ValueError: *** and ['***'] and \"***\"")
+
+
+def test_a_secret_that_is_encoded() -> None:
+    """As the values of a Secret are: neither the one nor the other is told."""
+    assert formatted("of %r and %s", "a\nb", "YQpi", secrets=["YQpi"])["message"] == "of '***' and ***"
+
+
+@pytest.mark.parametrize(("text", "secrets"), [("a" * 200_000, ["b"]), ("a", [f"secret-{n}" for n in range(1000)])])
+def test_what_takes_long_to_search_is_left_out(text: str, secrets: list[str]) -> None:
+    assert formatted(text, secrets=secrets)["message"].startswith("*** left out")
 
 
 # Of a real server.
@@ -152,11 +187,24 @@ def test_good_reviews_are_not_logged(server: Server) -> None:
     assert len(server.errors.lines) == start + 1
 
 
-def test_a_log_that_nobody_reads_blocks_nobody(tmp_path: Path) -> None:
+@pytest.mark.parametrize("extent", ["off", "all"])
+def test_a_log_that_nobody_reads_blocks_nobody(extent: str, tmp_path: Path) -> None:
     """A full pipe: records are lost, reviews are not, and the server ends when it is asked to."""
-    with serving(tmp_path) as server:
+    with serving(tmp_path, "--decision-log", extent) as server:
         server.errors.pause()
         with server.connect() as connection:
             for _ in range(300):  # more than a pipe holds
                 assert connection.post(VALIDATE, review("raises")).status == 200
         assert server.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("level", "levels"), [("debug", {"warning", "error"}), ("warning", {"warning", "error"}), ("error", {"error"})]
+)
+def test_levels(level: str, levels: set[str], tmp_path: Path) -> None:
+    with serving(tmp_path, "--log-level", level) as server:
+        server.post(VALIDATE, b"")
+        server.post(VALIDATE, review("raises"))
+        server.errors.await_line('"level": "error"')
+        assert levels <= {record["level"] for record in server.logs()}
+        assert level == "debug" or levels == {record["level"] for record in server.logs()}

@@ -1,18 +1,22 @@
-"""Logs: JSON, one line a record, to standard error. Whoever logs never waits for whoever reads."""
+"""Logs: JSON, one line a record, to standard error; `webhooks.lines` writes them."""
 
 import atexit
 import json
 import logging
-import queue
 import sys
-import threading
+from base64 import b64decode
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TextIO
 
-_CAPACITY = 1_000  # records on their way; beyond it they are dropped, and counted
-_FIELDS = ("uid", "policy")  # what records carry beside their message, to be searched for
-_MAX_TEXT = 16_384  # characters of one field
-_PATIENCE = 1.0  # seconds for the last records to be read
+import msgspec
+
+from webhooks.lines import Lines, line
+from webhooks.meters import Meters
+
+_MAX_SECRETS = 100
+_MAX_TEXT = 100_000  # characters
+_FIELDS = ("uid", "policy", "caller")  # what records carry beside their message, to be searched for
 
 
 class JsonFormatter(logging.Formatter):
@@ -20,85 +24,81 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Write a record; a traceback becomes one field of it."""
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+        fields = {
+            "time": msgspec.to_builtins(datetime.fromtimestamp(record.created, UTC)),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": masked(record.getMessage(), getattr(record, "secrets", ())),
         }
         if record.exc_info and record.exc_info[0] is not None:
-            line["error"] = self.formatException(record.exc_info)
-        secret = getattr(record, "secret", "")
-        if secret:
-            line = {name: value.replace(secret, "***") for name, value in line.items()}
-        line |= {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
-        return json.dumps({name: _cut(value) for name, value in line.items()})
+            fields["error"] = masked(self.formatException(record.exc_info), getattr(record, "secrets", ()))
+        fields |= {name: getattr(record, name) for name in _FIELDS if getattr(record, name, "")}
+        return line(fields).decode()
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]} ... {len(text)} characters"
+def masked(text: str, secrets: Collection[str]) -> str:
+    """A text without secrets, as they are or decoded, however Python or JSON write them.
 
-
-class QueuedHandler(logging.Handler):
-    """Writes from a thread of its own, so that a pipe that nobody reads stops that thread alone.
-
-    Attributes:
-        dropped: records for which there was no room.
+    Where it would take long to find them it is left out.
     """
+    if not secrets or not text:
+        return text
+    if len(secrets) > _MAX_SECRETS or len(text) > _MAX_TEXT:
+        return "*** left out: it may tell one of many secrets, or much of one"
+    for each in sorted({each for secret in secrets for each in _spelled(secret)} - {""}, key=len, reverse=True):
+        text = text.replace(each, "***")
+    return text
 
-    def __init__(self, stream: TextIO) -> None:
+
+def _spelled(secret: str) -> Iterator[str]:
+    with suppress(ValueError):
+        yield from _written(b64decode(secret, validate=True).decode())
+    yield from _written(secret)
+
+
+def _written(text: str) -> Iterator[str]:
+    yield from (text, repr(text)[1:-1], json.dumps(text)[1:-1])
+
+
+class LinesHandler(logging.Handler):
+    """Sends records on their way as lines."""
+
+    def __init__(self, lines: Lines) -> None:
         super().__init__()
         self.setFormatter(JsonFormatter())
-        self.dropped = 0
-        self._stream = stream
-        self._lines: queue.Queue[str | None] = queue.Queue(_CAPACITY)
-        self._writer = threading.Thread(target=self._write, name="logs", daemon=True)
-        self._writer.start()
+        self.lines = lines
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take a record to be written."""
         try:
-            self._lines.put_nowait(self.format(record))
-        except queue.Full:
-            self.dropped += 1
+            self.lines.put(self.format(record).encode())
         except Exception:
             self.handleError(record)
 
-    def finish(self) -> None:
-        """Wait for what is still to be written, but not for long."""
-        try:
-            self._lines.put_nowait(None)
-        except queue.Full:
-            return
-        self._writer.join(_PATIENCE)
 
-    def _write(self) -> None:
-        told = 0
-        for line in iter(self._lines.get, None):
-            lines = [line]
-            if self.dropped > told:
-                told = self.dropped
-                record = logging.makeLogRecord({"name": __name__, "levelno": logging.WARNING, "levelname": "WARNING"})
-                record.msg = f"{told} records have been dropped, since they could not be written"
-                lines.append(self.format(record))
-            try:
-                self._stream.write("".join(f"{each}\n" for each in lines))
-                self._stream.flush()
-            except (OSError, ValueError):
-                self.dropped += 1
+def configure(level: str = "info", meters: Meters | None = None) -> Lines:
+    """Send all logs to standard error.
 
+    Args:
+        level: the name of the level below which records are left out.
+        meters: where those are counted that are lost.
 
-def configure() -> None:
-    """Send all logs to standard error, from warnings up."""
-    handler = QueuedHandler(sys.stderr)
+    Returns:
+        The way there, for other lines.
+    """
+    dropped = (meters or Meters()).counter(
+        "webhooks_log_records_dropped", "Records of the logs that could not be written, or not in time."
+    )
+    lines = Lines(sys.stderr.fileno(), dropped)
     root = logging.getLogger()
-    root.handlers = [handler]
-    root.setLevel(logging.WARNING)
-    atexit.register(handler.finish)
+    root.handlers = [LinesHandler(lines)]
+    root.setLevel(level.upper())
+    atexit.register(lines.finish)
+    return lines
 
 
 def flush() -> None:
     """Write what is on its way, for a process that ends without ado."""
     for handler in logging.getLogger().handlers:
-        if isinstance(handler, QueuedHandler):
-            handler.finish()
+        if isinstance(handler, LinesHandler):
+            handler.lines.finish()
