@@ -1,0 +1,120 @@
+"""YAML of manifests: what clients of the API make of it, and what is refused."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhooks.reviewing.trees import MAX_DEPTH, Tree, Unreadable, resolved
+
+BOMB = "a: &a [1]\n" + "".join(
+    f"{after}: &{after} [{','.join([f'*{before}'] * 9)}]\n" for before, after in zip("abcdefg", "bcdefgh", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *((word, True) for word in ("y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE")),
+        *((word, False) for word in ("n", "N", "no", "No", "NO", "off", "Off", "OFF", "false", "False", "FALSE")),
+        *((word, None) for word in ("~", "null", "Null", "NULL")),
+        *((word, word) for word in ("yEs", "nULL", "yess", "100m", "1.5Gi", "1e", "0x", "0xg", "1.2.3", "+", ".")),
+        *((word, word) for word in ("2026-01-01", "2026-01-01T00:00:00Z", "1:30", "190:20:30", "_1", "._5", "1e999")),
+        ("0", 0),
+        ("-7", -7),
+        ("+7", 7),
+        ("0644", 420),
+        ("-0644", -420),
+        ("0o17", 15),
+        ("0x1F", 31),
+        ("0b101", 5),
+        ("-0b101", -5),
+        ("1_000", 1000),
+        ("08", 8),
+        ("1.0", 1),
+        ("1e3", 1000),
+        ("1E+3", 1000),
+        (".5", 0.5),
+        ("-.5", -0.5),
+        ("1.", 1),
+        ("1.25", 1.25),
+        ("18446744073709551615", 2**64 - 1),
+    ],
+)
+def test_texts_without_quotes(text: str, value: Any) -> None:
+    found = Tree(f"a: {text}").value["a"]
+    assert (type(found), found) == (type(value), value)
+    assert Tree(f"a: '{text}'").value["a"] == text
+    assert Tree(f"a: !!str {text}").value["a"] == text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", None),
+        ("# nothing", None),
+        ("---", None),
+        ("%YAML 1.1\n--- {a: 1}\n...\n", {"a": 1}),
+        ("on: 1\n2: 3\n1.5: 4\nno: 5\n'null': 6", {"true": 1, "2": 3, "1.5": 4, "false": 5, "null": 6}),
+        ("a: &x {b: [1]}\nc: *x", {"a": {"b": [1]}, "c": {"b": [1]}}),
+        ("a: {<<: {b: 1, c: 2}, b: 3}", {"a": {"b": 3, "c": 2}}),
+        ("a: {<<: [{b: 1}, {b: 2, c: 2}]}", {"a": {"b": 1, "c": 2}}),
+        ("'<<': {b: 1}", {"<<": {"b": 1}}),
+        ("a: |\n  b\n  c\n", {"a": "b\nc\n"}),
+        (
+            "a: !!int '5'\nb: !!float 1\nc: !!bool yes\nd: !!map {}\ne: !!seq []",
+            {"a": 5, "b": 1, "c": True, "d": {}, "e": []},
+        ),
+    ],
+)
+def test_documents(text: str, value: Any) -> None:
+    assert Tree(text).value == value
+
+
+def test_nothing_is_shared() -> None:
+    value = Tree("a: &x [1]\nb: *x").value
+    assert value["a"] is not value["b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("a: 1\nb: 2\na: 3", 2, "the key 'a' is there twice"),
+        ("yes: 1\non: 2", 1, "the key 'true' is there twice"),
+        ("a:\n  b: 1\n  <<: {b: 2}", 2, "the key 'b' is there twice"),
+        ("a: {<<: 1}", 0, "merge key"),
+        ("a: b: c", 0, "not YAML: mapping values are not allowed"),
+        ("a: 1\n\tb: 2", 1, "not YAML"),
+        ("a: *x", 0, "undefined alias"),
+        ("a: \x07", 0, "not text"),
+        ("a: 1\nb: .inf", 1, "no number in JSON"),
+        ("a: .NaN", 0, "no number in JSON"),
+        ("a: 18446744073709551616", 0, "beyond 64 bits"),
+        (f"a: {'9' * 5000}", 0, "beyond 64 bits"),
+        ("a: !!binary aGk=", 0, "binary"),
+        ("a: !!int x", 0, "int"),
+        ("a: !other {}", 0, "!other"),
+        ("? [a]\n: 1", 0, "a key must be a text"),
+        ("~: 1", 0, "a key must be a text"),
+        ("&a [*a]", 0, "nested deeper"),
+        ("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), 0, "nested deeper"),
+        ("[" * 100_000, 0, "nested deeper"),
+        ("- " * 100_000, 0, "nested deeper"),
+        ("{a: " * 100_000, 0, "nested deeper"),
+        (BOMB, 0, "aliases repeat"),
+    ],
+)
+def test_refused(text: str, line: int, says: str) -> None:
+    with pytest.raises(Unreadable, match=says.replace("(", "\\(")) as raised:
+        Tree(text)
+    assert raised.value.line == line
+
+
+def test_the_deepest_that_is_read() -> None:
+    assert Tree("[" * MAX_DEPTH + "]" * MAX_DEPTH).value
+
+
+@given(st.text(alphabet="0123456789.eE+-_xobnyYsfaIN", min_size=1))
+def test_every_text_is_something(text: str) -> None:
+    assert isinstance(resolved(text), str | int | float | None)

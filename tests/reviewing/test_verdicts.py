@@ -1,0 +1,229 @@
+"""What is asked about a manifest, and what comes of it: the same as on a server."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from webhooks import AdmissionReview, Allow, Decision, Deny, Mutation, Policy, Replace, create_app, mutating, validating
+from webhooks.answers import Answer
+from webhooks.errors import ConfigurationError
+from webhooks.patching import apply
+from webhooks.registry import Registry
+from webhooks.reviewing.requests import Requests
+from webhooks.reviewing.streams import Manifest, Problem
+from webhooks.reviewing.verdicts import Remark, Reviewed, Reviewer
+
+from ..builders import admission_body, pod, recorded, written
+
+AnyPolicy = Policy[Any, Any]
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
+
+
+@mutating("*", operations=["*"])
+def mark(review: AdmissionReview) -> Mutation:
+    if review.object is None:
+        return Allow()
+    review.object.setdefault("metadata", {}).setdefault("labels", {})["marked"] = "yes"
+    return Replace(review.object)
+
+
+@validating("*", operations=["*"])
+def marked(review: AdmissionReview) -> Decision:
+    assert review.operation == "DELETE" or review.labels["marked"] == "yes"
+    return Allow(warnings=["seen"], audit={"operation": review.operation})
+
+
+@validating("pods", operations=["*"])
+def no_latest(review: AdmissionReview) -> Decision:
+    found = [each.name for each in review.containers() if each.image.endswith(":latest")]
+    return Deny(f"latest: {', '.join(found)}") if found else Allow()
+
+
+@validating("pods")
+def fails(review: AdmissionReview) -> Decision:
+    raise ValueError("oh")
+
+
+@mutating("pods")
+def refuses(review: AdmissionReview) -> Mutation:
+    return Deny("not today")
+
+
+passed_over = validating("pods", name="passed_over", on_error="allow")(fails.function)
+ALL = (mark, marked, no_latest)
+
+
+def latest(**metadata: Any) -> dict[str, Any]:
+    spec = {"containers": [{"name": "a", "image": "a:latest"}]}
+    return {**pod(), "metadata": {"name": "web", **metadata}, "spec": spec}
+
+
+def review(tree: Any, *policies: AnyPolicy, **options: Any) -> Reviewed | Problem:
+    reviewer = Reviewer(Registry(policies), Requests(**options))
+    return asyncio.run(reviewer.review(Manifest("f.yaml", 3, tree)))
+
+
+def reviewed(tree: Any, *policies: AnyPolicy, **options: Any) -> Reviewed:
+    found = review(tree, *policies, **options)
+    assert isinstance(found, Reviewed)
+    return found
+
+
+def test_allowed_changed_and_denied() -> None:
+    assert reviewed(pod(), no_latest).verdict == "allowed"
+    assert reviewed(latest(), no_latest).verdict == "denied"
+    changed = reviewed(pod(), *ALL)
+    assert (changed.verdict, changed.changed_by, changed.warnings) == ("changed", ["mark"], [Remark("marked", "seen")])
+    assert changed.audit == {"operation": "CREATE"}
+    assert changed.result["metadata"]["labels"] == {"marked": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("policies", "denials", "warnings"),
+    [
+        ((mark, no_latest, marked), [("no_latest", "latest: a")], [("marked", "seen")]),
+        ((no_latest, fails), [("no_latest", "latest: a"), ("fails", "failed: raised ValueError: oh")], []),
+        ((passed_over,), [], [("passed_over", "failed and was passed over: raised ValueError: oh")]),
+        ((refuses, no_latest), [("refuses", "not today")], []),
+    ],
+)
+def test_everything_that_was_said(policies: Sequence[AnyPolicy], denials: Any, warnings: Any) -> None:
+    found = reviewed(latest(), *policies)
+    assert [(each.policy, each.text) for each in found.denials] == denials
+    assert [(each.policy, each.text) for each in found.warnings] == warnings
+    assert (found.result is None) == bool(denials)
+
+
+def test_an_object_that_a_policy_does_not_understand_is_denied() -> None:
+    found = reviewed(latest(labels={"marked": 1}), marked, no_latest)
+    [denial] = found.denials
+    assert denial.policy == ""
+    assert denial.text.startswith("the review was not understood: ")
+
+
+@pytest.mark.parametrize(
+    ("tree", "options", "asked"),
+    [
+        (pod(), {}, {"operation": "CREATE", "namespace": "default", "name": "web", "dryRun": True, "oldObject": None}),
+        (pod(), {}, {"userInfo": {"username": "reviewer", "groups": ["system:authenticated"]}}),
+        (
+            pod(),
+            {"user": "jane", "groups": ["dev"]},
+            {"userInfo": {"username": "jane", "groups": ["dev", "system:authenticated"]}},
+        ),
+        (
+            latest(namespace="team-a"),
+            {},
+            {"namespace": "team-a", "resource": {"group": "", "version": "v1", "resource": "pods"}},
+        ),
+        ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}}, {}, {"namespace": "x", "name": "x"}),
+        ({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "x"}}, {}, {"namespace": ""}),
+        (
+            {"apiVersion": "apps/v1", "kind": "Deployment"},
+            {},
+            {"kind": {"group": "apps", "version": "v1", "kind": "Deployment"}, "name": ""},
+        ),
+        (pod(), {"operation": "DELETE"}, {"operation": "DELETE", "object": None}),
+    ],
+)
+def test_requests(tree: Any, options: Any, asked: Any) -> None:
+    request = reviewed(tree, marked, mark, **options).request
+    assert {key: request[key] for key in asked} == asked
+
+
+def test_stored_objects_are_updated() -> None:
+    stored = [Manifest("old.yaml", 1, latest(namespace="default"))]
+    updated, created = reviewed(pod(), no_latest, stored=stored), reviewed(CONFIG_MAP, no_latest, stored=stored)
+    assert (updated.request["operation"], created.request["operation"]) == ("UPDATE", "CREATE")
+    assert updated.request["oldObject"]["spec"] == latest()["spec"]
+    assert reviewed(pod(), no_latest, stored=stored, operation="DELETE").verdict == "denied"
+    assert review(CONFIG_MAP, no_latest, stored=stored, operation="UPDATE") == Problem(
+        "f.yaml", 3, "not among the stored objects, so that it cannot be updated"
+    )
+
+
+def test_definitions_are_learnt_from() -> None:
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "mice.example.com"},
+        "spec": {"group": "example.com", "scope": "Cluster", "names": {"kind": "Mouse", "plural": "mice"}},
+    }
+    mouse = {"apiVersion": "example.com/v1", "kind": "Mouse", "metadata": {"name": "a"}}
+    requests = Requests()
+    before, _, after = (requests.body(Manifest("f", 1, each))["request"] for each in (mouse, definition, mouse))
+    assert (before["resource"]["resource"], before["namespace"]) == ("mouses", "default")
+    assert (after["resource"]["resource"], after["namespace"]) == ("mice", "")
+
+
+def test_a_recorded_review_is_the_request_itself() -> None:
+    body = admission_body("CONNECT", {"command": ["sh"]}, subResource="exec", userInfo={"username": "eve"})
+    found = reviewed(body, no_latest, operation="CREATE", user="jane")
+    assert found.request == body["request"]
+    assert (found.kind, found.name) == ("Pod", "team-a/web")
+
+
+@pytest.mark.parametrize(
+    ("tree", "says"),
+    [
+        ({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}, "missing required field `request`"),
+        ({**pod(), "spec": {"a": 2**70}}, "cannot be sent as JSON"),
+        ({**pod(), "spec": {"a": "\ud800"}}, "cannot be sent as JSON"),
+    ],
+)
+def test_what_cannot_be_asked(tree: Any, says: str) -> None:
+    found = review(tree, no_latest)
+    assert isinstance(found, Problem)
+    assert says in str(found)
+    assert str(found).startswith("f.yaml:3: ")
+
+
+def test_policies_that_are_asked_about_no_object() -> None:
+    with pytest.raises(ConfigurationError, match="none of these policies"):
+        Reviewer(Registry([]), Requests())
+
+
+async def answered(endpoint: Any, body: bytes) -> Answer:
+    found = endpoint.answer(body, b"")
+    return found if isinstance(found, Answer) else await found
+
+
+def on_a_server(request: dict[str, Any]) -> tuple[bool, list[str], dict[str, str], Any]:
+    """What an API server makes of the answers: allowed, warnings, audit annotations and the object in the end."""
+    endpoints = create_app(ALL).endpoints
+    warnings: list[str] = []
+    audit: dict[str, str] = {}
+    for path in ("/admission/mutate", "/admission/validate"):
+        body = written(admission_body() | {"request": request})
+        response = json.loads(asyncio.run(answered(endpoints[path], body)).body)["response"]
+        warnings += response.get("warnings", [])
+        audit |= response.get("auditAnnotations", {})
+        if not response["allowed"]:
+            return False, warnings, audit, None
+        if "patch" in response:
+            patch = json.loads(base64.b64decode(response["patch"]))
+            request = {**request, "object": apply(request["object"], patch)}
+    return True, warnings, audit, request.get("object")
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        pod(),
+        latest(),
+        CONFIG_MAP,
+        {**pod(), "spec": {"containers": 5}},
+        latest(labels={"a": 1}),
+        *(body for name, body in recorded("/mutate").items() if "pods" in name or "deployments" in name),
+    ],
+)
+def test_the_verdict_is_the_servers(tree: Any) -> None:
+    found = reviewed(tree, *ALL)
+    allowed, warnings, audit, stored = on_a_server(dict(found.request))
+    assert (found.verdict != "denied") == allowed
+    assert [each.text for each in found.warnings] == warnings
+    assert (dict(found.audit), found.result) == (audit, stored)

@@ -1,0 +1,1 @@
+"""Policies on manifests without a cluster: ``webhooks review``."""
