@@ -1,19 +1,11 @@
-"""Reviews for authors' own tests: what a policy gets, made of what the test is about.
-
-A policy is a function, so a test calls it with one of these and looks at what it returns::
-
-    def test_an_owner_is_needed():
-        review = admission("CREATE", pod(labels={}))
-        assert isinstance(owner_label(review), Deny)
-
-Each is made as a body that a server would send and decoded as the server decodes it.
-"""
+"""Reviews, made as bodies that a server would send and decoded as the server decodes them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
+from webhooks.resources import plural
 from webhooks.wire import admission as _admission
 from webhooks.wire import authentication as _authentication
 from webhooks.wire import authorization as _authorization
@@ -22,8 +14,6 @@ from webhooks.wire.admission import AdmissionReview
 from webhooks.wire.authentication import TokenReview
 from webhooks.wire.authorization import AccessReview
 from webhooks.wire.images import ImageReview
-
-__all__ = ["access", "admission", "images", "pod", "token"]
 
 
 def pod(name: str = "web", *, image: str = "registry.k8s.io/pause:3.10", **metadata: Any) -> dict[str, Any]:
@@ -74,7 +64,7 @@ def admission(
     request = {
         "uid": "7a1d1c2e-0000-4000-8000-000000000000",
         "kind": {"group": group, "version": version, "kind": kind},
-        "resource": {"group": group, "version": version, "resource": resource or _plural(kind)},
+        "resource": {"group": group, "version": version, "resource": resource or plural(kind)},
         "subResource": subresource,
         "name": metadata.get("name", ""),
         "namespace": metadata.get("namespace", ""),
@@ -146,10 +136,3 @@ def images(*names: str, namespace: str = "default", annotations: Mapping[str, st
     return _images.decode(
         orjson.dumps({"kind": "ImageReview", "apiVersion": "imagepolicy.k8s.io/v1alpha1", "spec": spec})
     )
-
-
-def _plural(kind: str) -> str:
-    word = kind.lower()
-    if word.endswith("y"):
-        return f"{word[:-1]}ies"
-    return f"{word}es" if word.endswith(("s", "x", "ch")) else f"{word}s"

@@ -1,0 +1,151 @@
+"""The plugin, as pytest finds it where the package is installed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .servers import SECONDS
+
+pytest_plugins = ["pytester"]
+
+POLICY = """
+from webhooks import AdmissionReview, Allow, Decision, Deny, validating
+
+
+@validating("pods")
+def labels(review: AdmissionReview) -> Decision:
+    return Allow() if "owner" in review.labels else Deny("no owner")
+"""
+
+CASES = """\
+apiVersion: webhooks.svc.io/v1alpha1
+kind: PolicyCases
+cases:
+  - name: with an owner
+    object: {apiVersion: v1, kind: Pod, metadata: {name: web, labels: {owner: jane}}}
+    expect: allowed
+  - name: without one
+    object: {apiVersion: v1, kind: Pod, metadata: {name: web}}
+    expect: {outcome: denied, message: no owner}
+"""
+
+TEST = """
+from webhooks.testing import admission, assert_denied, pod
+
+def test_labels(server):
+    assert_denied(server("labels.py").review(admission("CREATE", pod())), "no owner")
+    assert_denied(server("labels.py", "library:required_labels").review(admission("CREATE", pod())), "is missing")
+"""
+
+
+def lay(pytester: pytest.Pytester, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        file = pytester.path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+def test_the_fixture(pytester: pytest.Pytester) -> None:
+    lay(pytester, {"below/labels.py": POLICY, "below/test_labels.py": TEST})
+    pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
+def test_a_project_has_its_own_server(pytester: pytest.Pytester) -> None:
+    own = "import pytest\n@pytest.fixture\ndef server(): return 'own'"
+    lay(pytester, {"conftest.py": own, "test_it.py": "def test_it(server): assert server == 'own'"})
+    pytester.runpytest().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("place", ["labels_cases.yaml", "cases/labels.yaml"])
+def test_cases_are_tests(place: str, pytester: pytest.Pytester) -> None:
+    lay(pytester, {"labels.py": POLICY, place: CASES})
+    ended = pytester.runpytest("-v")
+    ended.assert_outcomes(passed=2)
+    ended.stdout.fnmatch_lines([f"{place}::with an owner PASSED*", f"{place}::without one PASSED*"])
+    pytester.runpytest(f"{place}::without one").assert_outcomes(passed=1)
+    pytester.runpytest("-k", "with and not without").assert_outcomes(passed=1, deselected=1)
+
+
+def test_a_case_that_fails_says_where_it_stands(pytester: pytest.Pytester) -> None:
+    lay(pytester, {"labels.py": POLICY, "labels_cases.yaml": CASES.replace("no owner", "no name")})
+    ended = pytester.runpytest()
+    ended.assert_outcomes(passed=1, failed=1)
+    ended.stdout.fnmatch_lines(["labels_cases.yaml:7: without one", "-message: no name", "+message: no owner"])
+    assert "Traceback" not in ended.stdout.str()
+
+
+def test_a_policy_that_fails_shows_why(pytester: pytest.Pytester) -> None:
+    policy = POLICY.replace("return Allow()", "return review.object['spec'] and Allow()")
+    lay(pytester, {"labels.py": policy, "labels_cases.yaml": CASES})
+    ended = pytester.runpytest()
+    ended.stdout.fnmatch_lines(["*labels: raised KeyError: 'spec'", "*labels.py*line 7*"])
+
+
+def test_a_file_that_is_wrong(pytester: pytest.Pytester) -> None:
+    lay(pytester, {"labels.py": POLICY, "labels_cases.yaml": CASES.replace("object", "objekt")})
+    ended = pytester.runpytest()
+    ended.assert_outcomes(errors=1)
+    ended.stdout.fnmatch_lines(
+        [
+            "labels_cases.yaml:5:5: cases*.objekt: Forbidden: unknown field; did you mean object?",
+            "labels_cases.yaml:8:5: *",
+        ]
+    )
+    assert "Traceback" not in ended.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({"labels_cases.yaml": CASES}, "*labels_cases.yaml: *the policy is to stand beside it or in the folder above"),
+        ({"labels_cases.yaml": "cases: []", "labels.py": POLICY}, "*apiVersion: Required value*"),
+        ({"labels_cases.yaml": CASES, "labels.py": "1 / 0"}, "*labels.py:1: ZeroDivisionError*"),
+    ],
+)
+def test_files_that_are_wrong_are_not_passed_over(files: dict[str, str], says: str, pytester: pytest.Pytester) -> None:
+    lay(pytester, files)
+    ended = pytester.runpytest()
+    ended.assert_outcomes(errors=1)
+    ended.stdout.fnmatch_lines([says])
+
+
+def test_files_of_others_are_left_alone(pytester: pytest.Pytester) -> None:
+    others = {
+        "labels_cases.yaml": "[broken",
+        "labels.py": "1 / 0",
+        "cases/a.yaml": "cases: []",
+        "cases/b.yaml": "\xff",
+        "b.py": "import webhooks_of_others",
+        "pods.yaml": CASES,
+    }
+    lay(pytester, others)
+    assert pytester.runpytest().ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_a_project_names_its_files(pytester: pytest.Pytester) -> None:
+    lay(pytester, {"labels.py": POLICY, "labels.cases": CASES, "labels_cases.yaml": CASES})
+    pytester.makeini("[pytest]\nwebhooks_cases = labels.cases")
+    pytester.runpytest("-v").assert_outcomes(passed=2)
+    pytester.makeini("[pytest]\nwebhooks_cases =")
+    assert pytester.runpytest().ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_it_can_be_turned_off(pytester: pytest.Pytester) -> None:
+    lay(pytester, {"labels.py": POLICY, "labels_cases.yaml": CASES})
+    assert pytester.runpytest("-p", "no:webhooks").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_the_start_of_pytest_costs_little(tmp_path: Path) -> None:
+    """Nothing of ours, and nothing that it needs, is imported in projects that do not use it."""
+    (tmp_path / "test_nothing.py").write_text(
+        "import sys\n"
+        "def test_nothing():\n"
+        "    ours = {name for name in sys.modules if name.partition('.')[0] == 'webhooks'}\n"
+        "    assert ours == {'webhooks', 'webhooks.pytest_plugin'}\n"
+        "    assert not {'pydantic', 'msgspec', 'fastapi', 'yaml', 'prometheus_client'} & set(sys.modules)\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
+    assert ended.returncode == 0, ended.stdout

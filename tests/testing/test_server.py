@@ -1,0 +1,284 @@
+"""The server without sockets: every kind of review, and what its answers become."""
+
+import asyncio
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from webhooks import (
+    AccessReview,
+    AdmissionReview,
+    Allow,
+    Authenticated,
+    Deny,
+    NoOpinion,
+    Replace,
+    TokenReview,
+    Unauthenticated,
+    authenticating,
+    authorizing,
+    image_policy,
+    mutating,
+    validating,
+)
+from webhooks.errors import ConfigurationError
+from webhooks.testing import Result, Server, access, admission, images, pod, token
+
+from ..builders import admission_body, recorded
+
+
+@validating("pods", operations=["*"])
+def owned(review: AdmissionReview, *, label: str = "owner") -> Allow | Deny:
+    if label in review.labels:
+        return Allow(warnings=["soon immutable"], audit={"owner": review.labels[label]})
+    return Deny(f"no {label}", reason="Invalid", code=422, audit={"missing": label})
+
+
+@mutating("pods")
+def labelled(review: AdmissionReview) -> Replace:
+    changed = review.object
+    changed["metadata"].setdefault("labels", {})["owner"] = "jane"
+    return Replace(changed, warnings=["labelled"], audit={"labelled": "yes"})
+
+
+@mutating("pods")
+def refused(review: AdmissionReview) -> Deny:
+    return Deny("not at all")
+
+
+@validating("pods")
+def failing(review: AdmissionReview) -> Allow:
+    raise KeyError("spec")
+
+
+@mutating("pods", on_error="allow")
+def passed_over(review: AdmissionReview) -> Replace:
+    raise KeyError("metadata")
+
+
+@mutating("pods")
+def warning(review: AdmissionReview) -> Allow:
+    return Allow(warnings=["soon immutable", "later"])
+
+
+@authorizing("secrets")
+async def by_groups(review: AccessReview) -> Allow | Deny | NoOpinion:
+    if "failing" in review.groups:
+        raise OSError("no line")
+    if "admins" in review.groups:
+        return Allow(reason="an admin")
+    return Deny("no list") if review.verb == "list" else NoOpinion()
+
+
+@authenticating
+def robots(review: TokenReview) -> Authenticated | Unauthenticated | NoOpinion:
+    if review.token == "bad":
+        return Unauthenticated("revoked")
+    return Authenticated("r2", groups=["robots"]) if review.token == "good" else NoOpinion()
+
+
+@image_policy
+def pinned(review: Any) -> Allow | Deny:
+    return Allow(audit={"images": "fine"}) if "@" in review.images[0] else Deny("not pinned")
+
+
+def answered(*policies: Any, review: Any) -> Result:
+    with Server(*policies) as server:
+        return server.review(review)
+
+
+PATCH = [{"op": "add", "path": "/metadata/labels", "value": {"owner": "jane"}}]
+
+RESULTS = {
+    "allowed": (
+        [owned],
+        admission("CREATE", pod(labels={"owner": "joe"})),
+        Result(True, warnings=["soon immutable"], audit={"owner": "joe"}, asked=["owned"]),
+    ),
+    "denied": (
+        [owned],
+        admission("CREATE", pod()),
+        Result(False, 422, "no owner", "Invalid", audit={"missing": "owner"}, asked=["owned"]),
+    ),
+    "patched before it is looked at": (
+        [owned, labelled],
+        admission("CREATE", pod()),
+        Result(
+            True,
+            patch=PATCH,
+            object=pod(labels={"owner": "jane"}),
+            warnings=["labelled", "soon immutable"],
+            audit={"labelled": "yes", "owner": "jane"},
+            asked=["labelled", "owned"],
+        ),
+    ),
+    "patched and denied": (
+        [owned.bind(label="team"), labelled],
+        admission("CREATE", pod()),
+        Result(
+            False,
+            422,
+            "no team",
+            "Invalid",
+            warnings=["labelled"],
+            audit={"labelled": "yes", "missing": "team"},
+            asked=["labelled", "owned"],
+        ),
+    ),
+    "refused, and nobody else is asked": (
+        [owned, refused],
+        admission("CREATE", pod()),
+        Result(False, 403, "not at all", "Forbidden", asked=["refused"]),
+    ),
+    "deleted": (
+        [owned, labelled],
+        admission("DELETE", old_object=pod(labels={"owner": "joe"})),
+        Result(True, warnings=["soon immutable"], audit={"owner": "joe"}, asked=["owned"]),
+    ),
+    "failed": (
+        [failing],
+        admission("CREATE", pod()),
+        Result(
+            False,
+            500,
+            "policy 'failing' failed",
+            "InternalError",
+            asked=["failing"],
+            failures=["failing: raised KeyError: 'spec'"],
+        ),
+    ),
+    "failed and passed over": (
+        [passed_over],
+        admission("CREATE", pod()),
+        Result(
+            True,
+            warnings=["policy 'passed_over' failed and was passed over"],
+            audit={"passed_over.failed": "passed over"},
+            asked=["passed_over"],
+            failures=["passed_over: raised KeyError: 'metadata'"],
+        ),
+    ),
+    "warned once": (
+        [owned, warning],
+        admission("CREATE", pod(labels={"owner": "joe"})),
+        Result(True, warnings=["soon immutable", "later"], audit={"owner": "joe"}, asked=["warning", "owned"]),
+    ),
+    "not understood": (
+        [owned],
+        admission("CREATE", {**pod(), "metadata": {"labels": 1}}),
+        Result(False, 422, "the review was not understood: metadata.labels is not a map of texts", "Invalid"),
+    ),
+    "not asked": ([owned], admission("CREATE", {"apiVersion": "v1", "kind": "Service"}), Result(True)),
+    "may": (
+        [by_groups],
+        access("list", "secrets", groups=["admins"]),
+        Result(True, message="an admin", asked=["by_groups"]),
+    ),
+    "may not": ([by_groups], access("list", "secrets"), Result(False, message="no list", asked=["by_groups"])),
+    "may perhaps": ([by_groups], access("get", "secrets"), Result(None, asked=["by_groups"])),
+    "a path": ([by_groups], access("get", path="/metrics"), Result(None)),
+    "nobody can tell": (
+        [by_groups],
+        access("get", "secrets", groups=["failing"]),
+        Result(
+            None,
+            500,
+            "a policy failed; the server's log says which and why",
+            "InternalError",
+            asked=["by_groups"],
+            failures=["by_groups: raised OSError: no line"],
+        ),
+    ),
+    "a good token": (
+        [robots],
+        token("good"),
+        Result(True, user={"username": "r2", "groups": ["robots"]}, asked=["robots"]),
+    ),
+    "a bad token": ([robots], token("bad"), Result(False, message="revoked", asked=["robots"])),
+    "an unknown token": ([robots], token("other", audiences=["a"]), Result(None, asked=["robots"])),
+    "an image": ([pinned], images("a@b"), Result(True, audit={"images": "fine"}, asked=["pinned"])),
+    "another image": ([pinned], images("a"), Result(False, message="not pinned", asked=["pinned"])),
+}
+
+
+@pytest.mark.parametrize(("policies", "review", "wanted"), RESULTS.values(), ids=RESULTS)
+def test_results(policies: list[Any], review: Any, wanted: Result) -> None:
+    result = answered(*policies, review=review)
+    assert result == wanted
+    assert Result(**asdict(result)) == result
+    assert eval(repr(result)) == result
+
+
+OUTCOMES = {
+    "allowed": Result(True),
+    "patched": Result(True, patch=PATCH),
+    "denied": Result(False, 403),
+    "no opinion": Result(None),
+    "no answer": Result(None, 500),
+}
+
+
+@pytest.mark.parametrize(("outcome", "result"), OUTCOMES.items(), ids=OUTCOMES)
+def test_outcomes(outcome: str, result: Result) -> None:
+    assert result.outcome == outcome
+
+
+def test_bodies_as_servers_send_them() -> None:
+    body = admission_body("CREATE", pod())
+    assert answered(labelled, review=body).patch == PATCH
+    assert body == admission_body("CREATE", pod()), "it is the test's own"
+    spec = {"user": "jane", "resourceAttributes": {"verb": "list", "resource": "secrets"}}
+    assert answered(by_groups, review={"kind": "SubjectAccessReview", "spec": spec}).message == "no list"
+    assert answered(by_groups, review={"kind": "SubjectAccessReview", "spec": {}}).code == 400
+    for recording in recorded("/mutate", "/validate", "/authorize", "/images").values():
+        assert answered(owned, by_groups, pinned, review=recording).code != 400
+
+
+@pytest.mark.parametrize("body", [{}, {"kind": "Pod"}, {"kind": ["x"]}])
+def test_bodies_of_other_kinds(body: Any) -> None:
+    with pytest.raises(ValueError, match="kind is one of AdmissionReview, SubjectAccessReview, "):
+        answered(owned, review=body)
+
+
+def test_policies_by_path_and_name(tmp_path: Path) -> None:
+    file = tmp_path / "few.py"
+    file.write_text("from webhooks import *\n@validating('pods')\ndef few(review): return Deny('few')")
+    for policies in (["few.py"], [file], [str(tmp_path)], ["few.py", "library:required_labels", owned]):
+        with Server(*policies, folder=tmp_path) as server:
+            assert server.review(admission("CREATE", pod())).asked[0] == "few"
+
+
+@pytest.mark.parametrize("policies", [["nothing.py"], ["library:nothing"], [owned, owned.named("owned")]])
+def test_policies_that_do_not_load(policies: list[Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        Server(*policies)
+
+
+def test_a_test_that_runs_on_a_loop() -> None:
+    async def test() -> Result:
+        return answered(by_groups, review=access("list", "secrets"))
+
+    assert asyncio.run(test()).message == "no list"
+
+
+def test_a_review_knows_nothing_of_the_one_before() -> None:
+    with Server(owned) as server:
+        assert server.review(admission("CREATE", pod())).asked == ["owned"]
+        assert server.review({"kind": "AdmissionReview"}).asked == []
+
+
+def test_one_loop_for_all_reviews() -> None:
+    loops = set()
+
+    @authorizing("pods")
+    async def noting(review: AccessReview) -> NoOpinion:
+        loops.add(asyncio.get_running_loop())
+        return NoOpinion()
+
+    with Server(noting) as server:
+        for _ in range(3):
+            server.review(access("list", "pods"))
+    [loop] = loops
+    assert loop.is_closed()
