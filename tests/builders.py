@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from webhooks.dispatch import Dispatcher, Verdict
+from webhooks.limits import Limits
+from webhooks.meters import Meters
 from webhooks.policy import Kind, Policy
 from webhooks.registry import Registry
 from webhooks.running import Pace, Runner
+from webhooks.turns import Turns
 from webhooks.wire import admission, authentication, authorization, images
 
 Json = dict[str, Any]
@@ -147,9 +150,15 @@ def promote(runner: Runner, *policies: AnyPolicy) -> None:
     assert runner.in_place(policies)
 
 
+def dispatcher_of(*policies: AnyPolicy, **limits: int) -> Dispatcher:
+    """A dispatcher of policies, on its own."""
+    registry, meters = Registry(policies), Meters()
+    return Dispatcher(registry, Runner(registry, ignore_pace, meters), Turns(Limits(**limits), meters))
+
+
 def decide(review: Any, *policies: AnyPolicy, timeout: float | None = None, in_place: bool = False) -> Verdict:
     """The verdict of policies, which are all of one kind, on a review."""
-    dispatcher = Dispatcher(Registry(policies), ignore_pace)
+    dispatcher = dispatcher_of(*policies)
     if in_place:
         promote(dispatcher.runner, *policies)
 

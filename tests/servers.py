@@ -377,7 +377,8 @@ def serving(
 ) -> Iterator[Server]:
     """`webhooks serve` with policies, at ports that were free, with a development certificate in the folder."""
     ops_port = free_port() if ops else 0
-    given = ("--host", "127.0.0.1", "--port", 0, "--ops-port", ops_port, *options)
+    given = ("--host", "127.0.0.1", "--port", 0, "--ops-port", ops_port, "--shutdown-delay", 0)
+    given += ("--decision-log", "off", *options)
     if policies:
         file = folder / "policies.py"
         file.write_text(policies)

@@ -15,6 +15,7 @@ from starlette.websockets import WebSocketDisconnect
 from webhooks import Allow, Deny, authorizing, create_app, mutating, validating
 from webhooks.app import WebhookApp
 from webhooks.errors import ConfigurationError
+from webhooks.limits import Limits
 
 from .builders import access_body, admission_body, pod, written
 
@@ -84,9 +85,9 @@ def test_health(path: str, client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("path", "lines"),
     [
-        ("/livez", ["[+]ping ok", "livez check passed"]),
-        ("/readyz", ["[+]ping ok", "[+]policies ok", "readyz check passed"]),
-        ("/healthz", ["[+]ping ok", "[+]policies ok", "healthz check passed"]),
+        ("/livez", ["[+]ping ok", "[+]loop ok", "livez check passed"]),
+        ("/readyz", ["[+]ping ok", "[+]loop ok", "[+]policies ok", "[+]shutdown ok", "readyz check passed"]),
+        ("/healthz", ["[+]ping ok", "[+]loop ok", "[+]policies ok", "[+]shutdown ok", "healthz check passed"]),
     ],
 )
 @pytest.mark.parametrize("query", ["verbose", "verbose=", "verbose=1", "a=b&verbose"])
@@ -100,7 +101,8 @@ def test_a_server_without_policies_lives_but_is_not_ready() -> None:
     for path in ("/readyz", "/healthz"):
         reply = client.get(path)
         assert reply.status_code == 503
-        assert reply.text == f"[+]ping ok\n[-]policies failed\n{path[1:]} check failed\n"
+        lines = ["[+]ping ok", "[+]loop ok", "[-]policies failed", "[+]shutdown ok", f"{path[1:]} check failed"]
+        assert reply.text.splitlines() == lines
 
 
 # The pages for people.
@@ -208,6 +210,25 @@ def call(app: WebhookApp, *messages: Message, headers: tuple[tuple[bytes, bytes]
 
     asyncio.run(app(scope, receive, send))
     return sent
+
+
+def test_whoever_is_sent_away_is_told_when_to_come_again() -> None:
+    @validating("pods")
+    async def waits(review: Any) -> Allow:
+        return Allow()
+
+    app = create_app([waits], limits=Limits(max_in_flight=1, max_queue=0))
+    app.endpoints[VALIDATE]._turns.take()  # type: ignore[union-attr]
+    head, _ = call(app, part(GOOD, more=False))
+    assert head["status"] == 429
+    assert (b"retry-after", b"1") in head["headers"]
+
+
+def test_limits_of_bodies_are_configurable() -> None:
+    for size, code in ((len(GOOD), b'"allowed":true'), (len(GOOD) - 1, b'"code":413')):
+        head, body = call(create_app([allows], limits=Limits(max_body=size)), part(GOOD, more=False))
+        assert head["status"] == 200
+        assert code in body["body"]
 
 
 def part(body: bytes, *, more: bool = True) -> Message:

@@ -28,11 +28,10 @@ from webhooks import (
     validating,
 )
 from webhooks.decisions import Outcome
-from webhooks.dispatch import Dispatcher, Verdict, budget
+from webhooks.dispatch import Verdict, budget
 from webhooks.errors import MalformedReview, PolicyFailure, PolicyTimeout
 from webhooks.patching import MAX_OPERATIONS
 from webhooks.policy import OUTCOMES, Kind
-from webhooks.registry import Registry
 from webhooks.wire import admission
 
 from .builders import (
@@ -43,7 +42,7 @@ from .builders import (
     admission_body,
     admission_review,
     decide,
-    ignore_pace,
+    dispatcher_of,
     image_body,
     image_review,
     nested,
@@ -997,7 +996,7 @@ def test_the_first_of_equals_counts() -> None:
     ],
 )
 def test_a_review_that_no_policy_wants_is_left_to_others(kind: Kind, outcome: Outcome) -> None:
-    verdict = Dispatcher(Registry([]), ignore_pace).decide(kind, REVIEWS[kind])
+    verdict = dispatcher_of().decide(kind, REVIEWS[kind])
     assert verdict == Verdict(outcome)
     ACCEPTS[kind](BODIES[kind], reply(kind, REVIEWS[kind], Verdict(outcome)))
 
@@ -1005,7 +1004,7 @@ def test_a_review_that_no_policy_wants_is_left_to_others(kind: Kind, outcome: Ou
 @every_kind
 def test_policies_in_place_are_answered_at_once(kind: Kind) -> None:
     policy = make(kind, OUTCOME_EXAMPLES[OUTCOMES[kind][0]])
-    dispatcher = Dispatcher(Registry([policy]), ignore_pace)
+    dispatcher = dispatcher_of(policy)
     promote(dispatcher.runner, policy)
     verdict = dispatcher.decide(kind, REVIEWS[kind])
     assert isinstance(verdict, Verdict)
@@ -1024,7 +1023,7 @@ def test_one_policy_in_place_and_another_in_a_thread_are_decided_together() -> N
         return THREAD.make("validating", answer, name=name)
 
     slow, quick = policy("slow"), policy("quick")
-    dispatcher = Dispatcher(Registry([slow, quick]), ignore_pace)
+    dispatcher = dispatcher_of(slow, quick)
     promote(dispatcher.runner, quick)
 
     async def wait() -> Any:
@@ -1041,7 +1040,7 @@ def test_one_policy_may_be_asked_alone() -> None:
         validating("pods", name="kube", namespaces=["kube-*"])(always_deny),
         validating("pods", name="deny")(always_deny),
     ]
-    dispatcher = Dispatcher(Registry(policies), ignore_pace)
+    dispatcher = dispatcher_of(*policies)
     promote(dispatcher.runner, *policies)
     outcomes = {}
     for policy in policies:
@@ -1062,7 +1061,7 @@ def always_deny(review: Any) -> Deny:
 @pytest.mark.parametrize("only", [False, True])
 def test_what_selecting_cannot_read_is_malformed(only: bool) -> None:
     policy: Policy[Any, Any] = validating("pods", labels={"a": "b"}, on_error="allow")(always_allow)
-    dispatcher = Dispatcher(Registry([policy]), ignore_pace)
+    dispatcher = dispatcher_of(policy)
     review = admission_review(obj={"metadata": {"labels": ["a"]}})
     with pytest.raises(MalformedReview):
         dispatcher.decide("validating", review, only=policy if only else None)

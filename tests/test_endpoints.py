@@ -26,7 +26,9 @@ from webhooks import (
 )
 from webhooks.answers import Answer
 from webhooks.endpoints import Endpoint
-from webhooks.heads import too_large
+from webhooks.errors import MalformedReview
+from webhooks.limits import Limits
+from webhooks.metrics import page
 
 from .builders import access_body, admission_body, image_body, pod, promote, token_body, written
 from .caller import accept_admission, accept_authentication, accept_authorization, accept_images
@@ -356,10 +358,10 @@ def test_what_nobody_reads_is_json_all_the_same(value: bytes) -> None:
 
 def test_bodies_that_are_too_large() -> None:
     endpoint = create_app([]).endpoints["/admission/validate"]
-    denied = endpoint.refuse(too_large(), written(BODIES["/admission/validate"])[:4096])
+    denied = endpoint.refuse(MalformedReview("too large", code=413), written(BODIES["/admission/validate"])[:4096])
     status = json.loads(denied.body)["response"]["status"]
     assert (denied.code, denied.close, status["code"], status["reason"]) == (200, True, 413, "RequestEntityTooLarge")
-    refused = endpoint.refuse(too_large(), b"x")
+    refused = endpoint.refuse(MalformedReview("too large", code=413), b"x")
     assert (refused.code, refused.close) == (413, True)
 
 
@@ -390,6 +392,101 @@ def test_reviews_that_are_misshapen_where_a_policy_looks(request_: dict[str, Any
     response = json.loads(answer("/admission/validate", looks, body=body).body)["response"]
     assert response["allowed"] is False
     assert response["status"]["code"] in (400, 422)
+
+
+# Overload.
+
+
+def waiting(path: str) -> tuple[AnyPolicy, asyncio.Event]:
+    """A policy that answers when the event is set."""
+    event = asyncio.Event()
+
+    async def policy(review: Any) -> Any:
+        await event.wait()
+        return Authenticated("jane") if path == "/authenticate" else Allow()
+
+    decorated: AnyPolicy = DECORATORS[path](name="waiting")(policy)
+    return decorated, event
+
+
+def given(path: str, reply: Answer) -> Any:
+    """What an answer of HTTP 200 says: allowed, denied with a code, or authenticated."""
+    assert reply.code == 200
+    said = accepted(path, reply)
+    return said["authenticated" if path == "/authenticate" else "allowed"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_overload(path: str) -> None:
+    """One has its turn, one waits for it and gets it, one waits in vain, and one is sent away before it is read."""
+
+    async def overload() -> None:
+        policy, event = waiting(path)
+        endpoint = create_app([policy], limits=Limits(max_in_flight=1, max_queue=2)).endpoints[path]
+        body = written(BODIES[path])
+        flying, queued, late = (endpoint.answer(body, query) for query in (b"", b"", b"timeout=100ms"))
+        assert not isinstance(flying, Answer)
+        assert not isinstance(queued, Answer)
+        assert not isinstance(late, Answer)
+        tasks = [asyncio.ensure_future(answer) for answer in (flying, queued)]
+        shed = endpoint.answer(b"not even read", b"")
+        assert isinstance(shed, Answer)
+        assert (shed.code, shed.close, json.loads(shed.body)["reason"]) == (429, False, "TooManyRequests")
+        turned_down = await late
+        if path in ("/authorize", "/authenticate"):  # a denial would be kept
+            assert (turned_down.code, json.loads(turned_down.body)["reason"]) == (503, "ServiceUnavailable")
+        else:
+            assert given(path, turned_down) is False
+            status = json.loads(turned_down.body).get("response", {}).get("status", {"code": 503})
+            assert status["code"] == 503
+        event.set()
+        for task in tasks:
+            assert given(path, await task) is True
+
+    asyncio.run(overload())
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_reviews_that_run_in_place_are_never_sent_away(path: str) -> None:
+    async def overload() -> None:
+        slow = "/authorize" if path != "/authorize" else "/images"
+        policy, event = waiting(slow)
+        quick = policy_for(path, Authenticated("jane") if path == "/authenticate" else Allow())
+        app = create_app([policy, quick], limits=Limits(max_in_flight=1, max_queue=0))
+        promote(app.runner, quick)
+        flying = app.endpoints[slow].answer(written(BODIES[slow]), b"")
+        assert not isinstance(flying, Answer)
+        found = app.endpoints[path].answer(written(BODIES[path]), b"")
+        assert isinstance(found, Answer)
+        assert given(path, found) is True
+        event.set()
+        await flying
+
+    asyncio.run(overload())
+
+
+def test_overload_is_counted() -> None:
+    async def overload() -> None:
+        policy, event = waiting("/authorize")
+        app = create_app([policy], limits=Limits(max_in_flight=1, max_queue=1))
+        endpoint, body = app.endpoints["/authorize"], written(BODIES["/authorize"])
+        flying, late = endpoint.answer(body, b""), endpoint.answer(body, b"timeout=10ms")
+        assert not isinstance(flying, Answer)
+        assert not isinstance(late, Answer)
+        endpoint.answer(body, b"")
+        shown = page(app.metrics.tally).decode()
+        assert "webhooks_reviews_in_flight 1.0\n" in shown
+        assert "webhooks_reviews_queued 1.0\n" in shown
+        await late
+        event.set()
+        await flying
+        shown = page(app.metrics.tally).decode()
+        assert "webhooks_reviews_in_flight 0.0\n" in shown
+        assert "webhooks_reviews_queued 0.0\n" in shown
+        for code in (429, 503):
+            assert f'{{code="{code}",kind="SubjectAccessReview",verdict="shed"}} 1.0' in shown
+
+    asyncio.run(overload())
 
 
 def test_a_review_leaves_nothing_for_the_garbage_collector() -> None:

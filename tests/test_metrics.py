@@ -23,6 +23,9 @@ from webhooks import (
     mutating,
     validating,
 )
+from webhooks.answers import Answer
+from webhooks.app import WebhookApp
+from webhooks.callers import ANYBODY, Caller
 from webhooks.meters import Buckets, Counter, Gauge, Histogram, Meters
 from webhooks.metrics import Tally, page
 from webhooks.plugin import Site
@@ -123,6 +126,42 @@ def test_reviews_by_kind_verdict_and_code(path: str, body: Any, counted: Labels,
     for times in (1, 2):
         client.post(path, json=body)
         assert reviews(client) == {counted: times}
+
+
+def test_reviews_take_their_time(client: TestClient) -> None:
+    before = samples(client, "webhooks_review_duration_seconds_count", "kind")
+    assert before == {(kind,): 0 for kind in ("AdmissionReview", "SubjectAccessReview", "TokenReview", "ImageReview")}
+    for name in ("good", "sleeps", "good"):
+        client.post("/admission/validate", json=named(name))
+    client.post("/images", json={})
+    counts = samples(client, "webhooks_review_duration_seconds_count", "kind")
+    assert counts == {**before, ("AdmissionReview",): 3, ("ImageReview",): 1}
+    assert 0.01 <= samples(client, "webhooks_review_duration_seconds_sum", "kind")["AdmissionReview",] < 5
+    buckets = samples(client, "webhooks_review_duration_seconds_bucket", "kind", "le")
+    assert buckets["AdmissionReview", "0.005"] == 2
+    assert buckets["AdmissionReview", "+Inf"] == 3
+
+
+def answered(app: WebhookApp, caller: Caller) -> None:
+    """Have a review answered that somebody sent."""
+    assert isinstance(app.endpoints["/images"].answer(b"{}", b"", caller), Answer)
+
+
+def test_callers_are_counted() -> None:
+    app = create_app([])
+    for caller in (Caller("apiserver"), ANYBODY, Caller("apiserver", "jane"), Caller("apiserver")):
+        answered(app, caller)
+    client = TestClient(app)
+    assert samples(client, "webhooks_caller_reviews_total", "caller") == {("apiserver",): 2, ("apiserver as jane",): 1}
+
+
+def test_many_callers_share_a_label() -> None:
+    app = create_app([])
+    for number in (*range(150), 0, 149):
+        answered(app, Caller(f"caller-{number}"))
+    counted = samples(TestClient(app), "webhooks_caller_reviews_total", "caller")
+    assert len(counted) == 101
+    assert (counted["caller-0",], counted["others",]) == (2, 51)
 
 
 def test_too_large_bodies_are_counted(client: TestClient) -> None:
@@ -273,3 +312,22 @@ def test_nothing_of_a_review_is_shown(client: TestClient) -> None:
     client.post("/authenticate", json=token_body("verysecret"))
     client.post("/admission/validate", json=named("verysecret"))
     assert "verysecret" not in client.get("/metrics").text
+
+
+def test_reviews_of_several_processes() -> None:
+    total = Tally()
+    for number in (1, 2):
+        total.add(Tally(durations={"ImageReview": Buckets([0] * 13 + [number], number)}, callers={"jane": number}))
+    assert total.settled() == Tally(durations={"ImageReview": Buckets([0] * 13 + [3], 3)}, callers={"jane": 3})
+
+
+def test_certificates_of_several_processes() -> None:
+    """Of ends, the first counts: a process that could not take a new certificate over must be seen."""
+    total = Tally()
+    total.add(Tally(certificates={"serving": 20.0, "ca": 30.0}, reload_failures=1))
+    total.add(Tally(certificates={"serving": 10.0, "client_ca": 40.0}, reload_failures=2))
+    assert total.certificates == {"serving": 10.0, "ca": 30.0, "client_ca": 40.0}
+    assert total.settled() == Tally(reload_failures=3)
+    lines = page(total).decode().splitlines()
+    assert 'webhooks_certificate_expiry_timestamp_seconds{certificate="serving"} 10.0' in lines
+    assert "webhooks_certificate_reload_failures_total 3.0" in lines

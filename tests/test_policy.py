@@ -66,6 +66,14 @@ def test_a_decorator_makes_a_policy_and_registers_nothing(kind: str) -> None:
 def test_a_policy_takes_a_name_a_timeout_and_what_failures_count_as(decorator: Decorator) -> None:
     policy = decorator(name="other-name_1.2", timeout=2.5, on_error="deny")(allow)
     assert (policy.name, policy.timeout, policy.on_error) == ("other-name_1.2", 2.5, "deny")
+    assert not policy.isolation
+
+
+@every_decorator
+def test_a_policy_may_be_isolated_and_stays_so(decorator: Decorator) -> None:
+    policy = decorator(isolation=True)(allow)
+    assert policy.isolation
+    assert policy.named("other").isolation
 
 
 @pytest.mark.parametrize("kind", DECORATORS.keys() - {"authenticating"})
@@ -95,6 +103,8 @@ def test_failures_may_be_passed_over_but_not_of_authenticators(kind: str) -> Non
         {"on_error": "ignore"},
         {"on_error": True},
         {"on_error": ""},
+        {"isolation": 1},
+        {"isolation": "yes"},
     ],
     ids=repr,
 )

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from webhooks import Allow, Decision, running, validating
+from webhooks import Allow, Decision, calls, running, validating
+from webhooks.calls import Result
 from webhooks.errors import PolicyTimeout
+from webhooks.meters import Meters
 from webhooks.running import (
     MAX_OVERRUN,
     MAX_PROMOTE_AFTER,
@@ -16,7 +18,6 @@ from webhooks.running import (
     QUICK,
     SLOW,
     Pace,
-    Result,
     Runner,
 )
 
@@ -40,6 +41,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(running, "perf_counter", clock)
+    monkeypatch.setattr(calls, "perf_counter", clock)
     return clock
 
 
@@ -57,7 +59,7 @@ class Lab:
     def __init__(self, *policies: AnyPolicy) -> None:
         self.told: list[tuple[str, bool, int]] = []
         self.idle = threading.Event()
-        self.runner = Runner(policies, self.tell)
+        self.runner = Runner(policies, self.tell, Meters())
 
     def tell(self, name: str, pace: Pace) -> None:
         self.told.append((name, pace.in_place, pace.overrun))

@@ -305,7 +305,7 @@ def test_a_second_signal_ends_it_at_once(slow: str, tmp_path: Path) -> None:
 def besieged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that was asked to end while callers are silent, or in a body, or wait for a policy for ever."""
     with (
-        serving(tmp_path_factory.mktemp("besieged")) as server,
+        serving(tmp_path_factory.mktemp("besieged"), "--grace", 10) as server,
         Gate() as gate,
         server.connect() as half,
         server.connect(),
@@ -560,6 +560,23 @@ def test_mistakes_in_an_admission_configuration_are_all_told(tmp_path: Path) -> 
             f"webhooks: {file}:4:3: plugins[0].pth: Forbidden: unknown field; did you mean path?",
         ]
         assert [each.name for each in tmp_path.iterdir()] == ["admission.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("workers", "says"),
+    [
+        (1, r"webhooks: \S*policies\.py:5: policy 'allows' cannot be isolated: \S*policies\.py:2: AssertionError:\n"),
+        (2, r"({.*could not start: \S*policies\.py:5: policy 'allows' .*}\n)+webhooks: a worker did not start; .*\n"),
+    ],
+)
+def test_an_isolated_policy_that_cannot_be_is_a_mistake(workers: int, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "policies.py"
+    isolated = POLICY.replace('"pods"', '"pods", isolation=True')
+    file.write_text(f"import sys\nassert 'webhooks.cell' not in sys.orig_argv\n{isolated}")
+    command = webhooks("serve", "--policies", file, "--workers", workers, "--port", 0, "--ops-port", 0)
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert re.fullmatch(says, ended.stderr), ended.stderr
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -64,7 +64,9 @@ def test_its_metadata(wheel: zipfile.ZipFile) -> None:
     )
     assert metadata["License-Expression"] == "Apache-2.0"
     assert f"{folder}/licenses/LICENSE" in wheel.namelist()
-    assert "webhooks = webhooks.cli:main" in wheel.read(f"{folder}/entry_points.txt").decode()
+    entry_points = wheel.read(f"{folder}/entry_points.txt").decode()
+    assert "webhooks = webhooks.cli:main" in entry_points
+    assert "[pytest11]\nwebhooks = webhooks.pytest_plugin\n" in entry_points
 
 
 def test_it_works_where_it_is_unpacked(wheel: zipfile.ZipFile, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import multiprocessing
 import os
+import re
 import signal
 import socket
 import struct
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from webhooks.life import Life
 from webhooks.metrics import Tally
 from webhooks.settings import Settings
 from webhooks.workers import Worker
@@ -80,9 +82,17 @@ def test_their_counts_add_up(server: Server) -> None:
     assert counted(server, "ImageReview") == CALLS
 
 
+def test_processes_that_answer_are_counted(server: Server) -> None:
+    def page() -> str:
+        return server.get("/metrics", ops=True).body.decode()
+
+    await_true(lambda: "\nwebhooks_workers 2.0\n" in page(), "both are counted")
+    assert "\nwebhooks_log_records_dropped_total 0.0\n" in page()
+
+
 def test_health(server: Server) -> None:
     page = server.get("/readyz?verbose", ops=True).body.decode()
-    assert page.splitlines() == ["[+]ping ok", "[+]workers ok", "readyz check passed"]
+    assert page.splitlines() == ["[+]ping ok", "[+]workers ok", "[+]shutdown ok", "readyz check passed"]
     assert server.get("/readyz").body == b"ok"
 
 
@@ -102,6 +112,64 @@ def test_the_dead_are_replaced(server: Server) -> None:
     await_true(lambda: server.get("/readyz", ops=True).status == 200, "both are ready")
     assert counted(server, "AdmissionReview") >= before
     assert [record["level"] for record in server.logs()] == ["error"]
+
+
+IMPATIENT = """
+import re
+
+import webhooks.workers
+
+webhooks.workers.LOST = 1.5
+
+
+@validating("widgets", names=["backtracks"])
+def backtracks(review):
+    re.match("(a+)+$", "a" * 40 + "b")
+    return Allow()
+"""
+
+
+def restarts(server: Server) -> dict[str, str]:
+    """How often workers were replaced, by the reason."""
+    page = server.get("/metrics", ops=True).body.decode()
+    return dict(re.findall(r'^webhooks_worker_restarts_total\{reason="(\w+)"\} (\S+)$', page, re.MULTILINE))
+
+
+def test_those_that_hang_are_killed_and_replaced(tmp_path: Path) -> None:
+    """One that is stopped, and one in which a policy gives the interpreter to nobody, not even to other threads."""
+    with serving(tmp_path, "--workers", 2, policies=POLICIES + WHO + IMPATIENT) as server:
+        first, second = answerers(server)
+        os.kill(first, signal.SIGSTOP)
+        server.errors.await_line("a worker has told nothing for 1.5 s: it is killed")
+        await_true(lambda: first not in answerers(server), "it is replaced")
+        assert restarts(server) == {"died": "0.0", "hung": "1.0"}
+        start = len(server.errors.lines)
+        with server.connect() as connection:
+            connection.request("POST", VALIDATE, review("backtracks"))
+            server.errors.await_line("a worker has told nothing for 1.5 s: it is killed", start)
+            assert connection.is_closed()
+        await_true(lambda: restarts(server) == {"died": "0.0", "hung": "2.0"}, "it is replaced")
+        await_true(lambda: server.get("/readyz", ops=True).status == 200, "both are ready")
+        found = answerers(server)
+        assert len(found) == 2
+        assert len({first, second} & set(found)) <= 1
+
+
+def test_those_that_cannot_start_any_more_are_tried_again_and_again(tmp_path: Path) -> None:
+    patience = "import webhooks.workers\nwebhooks.workers._PAUSE = 0.05\n"
+    with serving(tmp_path, "--workers", 2, policies=patience + POLICIES + WHO) as server:
+        first, second = answerers(server)
+        policies = (tmp_path / "policies.py").read_text()
+        (tmp_path / "policies.py").write_text("oops(")
+        os.kill(first, signal.SIGKILL)
+        server.errors.await_line("a worker died with exit code 2")
+        assert server.get("/readyz", ops=True).status == 503
+        (tmp_path / "policies.py").write_text(policies)
+        await_true(lambda: server.get("/readyz", ops=True).status == 200, "both are ready")
+        found = answerers(server)
+        assert len(found) == 2
+        assert second in found
+        assert float(restarts(server)["died"]) >= 2
 
 
 def test_open_reviews_are_answered_before_the_end(tmp_path: Path) -> None:
@@ -207,8 +275,8 @@ def test_a_worker_that_dies_in_the_middle_of_a_message_has_said_nothing_more() -
     async def listen() -> tuple[bool, Tally]:
         told, tell = multiprocessing.Pipe(duplex=False)
         with socket.socket() as listener, told:
-            worker = Worker(Settings(policies=()), listener)
-            worker._told = told
+            worker = Worker(Settings(policies=()), listener, Life())
+            worker._pipe = told
             os.write(tell.fileno(), struct.pack("!i", 1000) + b"half a message")
             tell.close()
             return worker._listen(), worker.tally

@@ -1,36 +1,36 @@
 """One server for every question a cluster API asks from outside, answered by plain Python functions."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from webhooks.decisions import (
-    Allow,
-    Authenticated,
-    Decision,
-    Deny,
-    Identity,
-    Mutation,
-    NoOpinion,
-    Opinion,
-    Patch,
-    Replace,
-    Unauthenticated,
-)
-from webhooks.fields import field, items
-from webhooks.loading import ready
-from webhooks.patching import pointer
-from webhooks.pods import Container, Image
-from webhooks.policy import Policy, authenticating, authorizing, image_policy, mutating, validating
-from webhooks.quantities import parse_quantity
-from webhooks.references import ImageReference
-from webhooks.violations import introduced
-from webhooks.wire.admission import AdmissionReview
-from webhooks.wire.authentication import TokenReview
-from webhooks.wire.authorization import AccessReview
-from webhooks.wire.images import ImageReview
-from webhooks.wire.users import User
 
 if TYPE_CHECKING:
     from webhooks.app import create_app
+    from webhooks.decisions import (
+        Allow,
+        Authenticated,
+        Decision,
+        Deny,
+        Identity,
+        Mutation,
+        NoOpinion,
+        Opinion,
+        Patch,
+        Replace,
+        Unauthenticated,
+    )
+    from webhooks.fields import field, items
+    from webhooks.loading import ready
+    from webhooks.patching import pointer
+    from webhooks.pods import Container, Image
+    from webhooks.policy import Policy, authenticating, authorizing, image_policy, mutating, validating
+    from webhooks.quantities import parse_quantity
+    from webhooks.references import ImageReference
+    from webhooks.violations import introduced
+    from webhooks.wire.admission import AdmissionReview
+    from webhooks.wire.authentication import TokenReview
+    from webhooks.wire.authorization import AccessReview
+    from webhooks.wire.images import ImageReview
+    from webhooks.wire.users import User
 
 __version__ = "0.1.0"
 
@@ -69,11 +69,41 @@ __all__ = [
     "validating",
 ]
 
+_HOMES = {
+    "webhooks.app": ("create_app",),
+    "webhooks.decisions": (
+        "Allow",
+        "Authenticated",
+        "Decision",
+        "Deny",
+        "Identity",
+        "Mutation",
+        "NoOpinion",
+        "Opinion",
+        "Patch",
+        "Replace",
+        "Unauthenticated",
+    ),
+    "webhooks.fields": ("field", "items"),
+    "webhooks.loading": ("ready",),
+    "webhooks.patching": ("pointer",),
+    "webhooks.pods": ("Container", "Image"),
+    "webhooks.policy": ("Policy", "authenticating", "authorizing", "image_policy", "mutating", "validating"),
+    "webhooks.quantities": ("parse_quantity",),
+    "webhooks.references": ("ImageReference",),
+    "webhooks.violations": ("introduced",),
+    "webhooks.wire.admission": ("AdmissionReview",),
+    "webhooks.wire.authentication": ("TokenReview",),
+    "webhooks.wire.authorization": ("AccessReview",),
+    "webhooks.wire.images": ("ImageReview",),
+    "webhooks.wire.users": ("User",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
 
 def __getattr__(name: str) -> Any:
-    """Import the application when it is asked for: policies and the command line's help can do without."""
-    if name == "create_app":
-        from webhooks.app import create_app
-
-        return create_app
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import what is asked for then: help, completion and other projects' tests, which load our plugin, do without."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return value

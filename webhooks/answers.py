@@ -4,6 +4,9 @@ import msgspec
 
 from webhooks.errors import REASONS
 
+# What goes with an answer, by its code. Callers of ours heed the seconds, within their timeout.
+HEADERS = {401: (b"www-authenticate", b"Bearer"), 429: (b"retry-after", b"1"), 503: (b"retry-after", b"1")}
+
 
 class Answer(msgspec.Struct):
     """An HTTP answer: always JSON.

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.openapi.docs import get_swagger_ui_html
@@ -15,14 +15,27 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
-from webhooks.answers import Answer, error
+from webhooks.answers import HEADERS, Answer, error
+from webhooks.callers import Caller, Callers, Met, Refusal
 from webhooks.dispatch import Dispatcher
 from webhooks.endpoints import AnyEndpoint, endpoints
-from webhooks.heads import read_head, too_large
+from webhooks.heads import HeadReader
+from webhooks.journal import Journal
+from webhooks.life import Life, Phase
+from webhooks.limits import Limits
 from webhooks.metrics import Metrics, Tally, page
 from webhooks.plugin import Site
 from webhooks.policy import AnyPolicy
+from webhooks.pulse import LOST, Pulse
 from webhooks.registry import Registry
+from webhooks.running import Runner
+from webhooks.stalls import Stalls
+from webhooks.turns import Turns
+
+HEALTH = ("/livez", "/readyz", "/healthz")
+MET = "webhooks.met"  # where our own server notes in a request's state who is at the other end of its connection
+if TYPE_CHECKING:
+    from webhooks.tracing import Tracing
 
 _JSON = (b"content-type", b"application/json")
 
@@ -55,33 +68,69 @@ class WebhookApp(FastAPI):
     Attributes:
         endpoints: the review paths.
         endpoints_by_path: the same by the path as it comes in a request.
+        limits: how much is taken.
+        callers: those who may ask for anything but health.
+        heads: reads what stands before reviews.
         metrics: what is counted.
         runner: what runs the policies.
         site: what the plugins among the policies were given; closed at the end of the application's lifespan.
+        life: how far its end has come.
+        pulse: of the loop that it runs on, where it is our own server's.
         operations: the routes for health and metrics alone, which can be served on a port of their own.
     """
 
-    def __init__(self, registry: Registry, site: Site | None = None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        site: Site | None = None,
+        limits: Limits | None = None,
+        callers: Callers | None = None,
+        journal: Journal | None = None,
+        tracing: "Tracing | None" = None,
+    ) -> None:
         super().__init__(title="cluster-webhooks", docs_url=None, redoc_url=None, lifespan=_lifespan)
         self.site = site or Site()
+        self.limits = limits or Limits()
+        self.callers = callers or Callers(self.site.meters)
+        self.heads = HeadReader(self.limits.max_body)
         self.metrics = metrics = Metrics(self.site.meters)
-        dispatcher = Dispatcher(registry, metrics.paced)
-        self.runner = dispatcher.runner
-        self.endpoints = endpoints(dispatcher, metrics)
+        if tracing is not None:
+            self.site.at_end(tracing.close)
+            journal = tracing.journal(journal)
+        self.runner = (Runner if tracing is None else tracing.runner)(registry, metrics.paced, self.site.meters)
+        self.site.at_end(self.runner.close)
+        dispatcher = Dispatcher(registry, self.runner, Turns(self.limits, self.site.meters))
+        made = endpoints(dispatcher, metrics, journal)
+        self.endpoints = made if tracing is None else tracing.endpoints(made)
         self.endpoints_by_path = {path.encode(): endpoint for path, endpoint in self.endpoints.items()}
-        self.operations = operations({"policies": lambda: len(registry) > 0}, lambda: metrics.tally)
+        self.life = Life()
+        self.pulse = Pulse(Stalls(self.site.meters).end)
+        self.operations = operations(
+            {"loop": lambda: self.pulse.silence < LOST},
+            {"policies": lambda: len(registry) > 0, "shutdown": lambda: self.life.phase is Phase.SERVING},
+            lambda: metrics.tally,
+        )
         self.router.routes.extend([*self.operations, *_documentation(self)])
         self.add_exception_handler(HTTPException, _http_error)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection of ASGI."""
-        endpoint = self.endpoints.get(_path(scope)) if scope["type"] == "http" else None
-        if endpoint is None:
+        if scope["type"] != "http" or (path := _path(scope)) in HEALTH:
             await super().__call__(scope, receive, send)
             return
-        answer = await _answer(endpoint, scope, receive)
-        if answer is not None:
+        caller = await self._caller(scope)
+        endpoint = self.endpoints.get(path)
+        if isinstance(caller, Refusal):
+            await _send(send, self.callers.turn_away(caller, (scope.get("client") or ("",))[0]))
+        elif endpoint is None:
+            await super().__call__(scope, receive, send)
+        elif answer := await _answer(endpoint, self.heads, scope, receive, caller):
             await _send(send, answer)
+
+    async def _caller(self, scope: Scope) -> Met:
+        """Who sends a request: who is at the other end is known where the server is our own, see `ReviewProtocol`."""
+        met = scope.get("state", {}).get(MET) or self.callers.meet(None)
+        return await self.callers.identify_later(met, dict(scope["headers"]).get(b"authorization"))
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document, which describes the review bodies."""
@@ -92,23 +141,31 @@ class WebhookApp(FastAPI):
         return self.openapi_schema
 
 
-def create_app(policies: Iterable[AnyPolicy], site: Site | None = None) -> WebhookApp:
+def create_app(
+    policies: Iterable[AnyPolicy],
+    site: Site | None = None,
+    limits: Limits | None = None,
+    callers: Callers | None = None,
+) -> WebhookApp:
     """Make an application of policies, to be run by any ASGI server.
 
     Args:
         policies: those it asks.
         site: what plugins among them were given, see `webhooks.plugin.load`; they end with the application's lifespan.
+        limits: how large bodies may be and how many reviews may wait; the rest is for the server to keep.
+        callers: those who may ask, by their tokens: a certificate is for the server to ask for.
 
     Raises:
         ConfigurationError: two policies share a name, or one has a parameter that is not set or of the wrong type.
     """
-    return WebhookApp(Registry(policies), site)
+    return WebhookApp(Registry(policies), site, limits, callers)
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    yield
     assert isinstance(app, WebhookApp)
+    with app.callers.looking():
+        yield
     await app.site.close()
 
 
@@ -119,19 +176,22 @@ def _path(scope: Scope) -> str:
     return path.removeprefix(root) if path.startswith(f"{root}/") else path
 
 
-async def _answer(endpoint: AnyEndpoint, scope: Scope, receive: Receive) -> Answer | None:
+async def _answer(
+    endpoint: AnyEndpoint, heads: HeadReader, scope: Scope, receive: Receive, caller: Caller
+) -> Answer | None:
     """The answer to a review; None where the caller is gone."""
     if scope["method"] != "POST":
         return error(405, "reviews are sent by POST")
-    head = read_head(scope["headers"])
+    headers = dict(scope["headers"])
+    head = heads.read(headers)
     if head.refusal is not None:
         return head.refusal
     body = await _read(receive, head.limit) if head.limit else b""
     if body is None:
         return None
     if len(body) > head.limit or not head.limit:
-        return endpoint.refuse(too_large(), body)
-    answer = endpoint.answer(body, scope["query_string"])
+        return endpoint.refuse(heads.too_large(), body, caller)
+    answer = endpoint.answer(body, scope["query_string"], caller, headers)
     return answer if isinstance(answer, Answer) else await answer
 
 
@@ -153,30 +213,33 @@ async def _send(send: Send, answer: Answer) -> None:
     headers = [_JSON, (b"content-length", str(len(answer.body)).encode())]
     if answer.close:
         headers.append((b"connection", b"close"))
+    if answer.code in HEADERS:
+        headers.append(HEADERS[answer.code])
     if answer.code == 405:
         headers.append((b"allow", b"POST"))
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body})
 
 
-def operations(checks: Mapping[str, Callable[[], bool]], tally: Callable[[], Tally]) -> list[BaseRoute]:
+def operations(
+    vital: Mapping[str, Callable[[], bool]], checks: Mapping[str, Callable[[], bool]], tally: Callable[[], Tally]
+) -> list[BaseRoute]:
     """The routes for health and metrics.
 
     Args:
-        checks: what being ready depends on.
+        vital: what being alive depends on.
+        checks: what being ready depends on beside that.
         tally: what has been counted.
     """
-    live = Health({"ping": lambda: True})
-    ready = Health({"ping": lambda: True, **checks})
+    live = Health({"ping": lambda: True, **vital})
+    ready = Health({**live.checks, **checks})
 
     async def scrape(_: Request) -> Response:
         # Writing the page takes milliseconds, for which no review shall wait.
         return Response(await asyncio.to_thread(page, tally()), media_type=CONTENT_TYPE_LATEST)
 
     return [
-        Route("/livez", live.respond),
-        Route("/readyz", ready.respond),
-        Route("/healthz", ready.respond),
+        *(Route(path, live.respond if path == "/livez" else ready.respond) for path in HEALTH),
         Route("/metrics", scrape),
     ]
 

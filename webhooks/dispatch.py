@@ -1,14 +1,16 @@
 """From a review to a verdict: select the policies, and drive the flow that asks them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Sequence
 from time import perf_counter
 from typing import Any
 
+from webhooks.calls import Result, Stalled
 from webhooks.flows import FLOWS, UNASKED, Flow, Verdict
 from webhooks.policy import AnyPolicy, Kind
 from webhooks.registry import Registry
-from webhooks.running import DEFAULT_TIMEOUT, Pace, Runner
+from webhooks.running import DEFAULT_TIMEOUT, Runner
+from webhooks.turns import Turns
 
 __all__ = ["Dispatcher", "Verdict", "budget"]
 
@@ -20,12 +22,14 @@ class Dispatcher:
 
     Args:
         registry: the policies.
-        paced: see `Runner`.
+        runner: what runs them.
+        turns: of reviews whose policies are waited for.
     """
 
-    def __init__(self, registry: Registry, paced: Callable[[str, Pace], None]) -> None:
+    def __init__(self, registry: Registry, runner: Runner, turns: Turns) -> None:
         self.registry = registry
-        self.runner = Runner(registry, paced)
+        self.runner = runner
+        self.turns = turns
 
     def decide(
         self, kind: Kind, review: Any, timeout: float | None = None, only: AnyPolicy | None = None
@@ -40,6 +44,7 @@ class Dispatcher:
 
         Raises:
             MalformedReview: a part of the review that was needed cannot be read.
+            Overloaded: the review had no turn in time; raised here or when awaited.
         """
         deadline = perf_counter() + budget(timeout)
         policies = self.registry.select(kind, review) if only is None else _if_wanted(only, review)
@@ -48,9 +53,9 @@ class Dispatcher:
         flow = FLOWS[kind](review, policies)
         if self.runner.in_place(policies):
             return self._drive_in_place(flow, deadline)
-        return self._drive(flow, deadline)
+        return self._drive(flow, deadline, self.turns.take())
 
-    def _drive_in_place(self, flow: Flow, deadline: float) -> Verdict:
+    def _drive_in_place(self, flow: Flow, deadline: float) -> Verdict | Awaitable[Verdict]:
         run = self.runner.run_in_place
         try:
             wanted = next(flow)
@@ -62,11 +67,21 @@ class Dispatcher:
         except StopIteration as end:
             verdict: Verdict = end.value
             return verdict
+        except Stalled:
+            return self._drive(flow, deadline, self.turns.take(), (wanted, results))
 
-    async def _drive(self, flow: Flow, deadline: float) -> Verdict:
+    async def _drive(
+        self,
+        flow: Flow,
+        deadline: float,
+        turn: asyncio.Future[None] | None,
+        begun: tuple[Sequence[tuple[AnyPolicy, Any]], Sequence[Result]] | None = None,
+    ) -> Verdict:
+        if turn is not None:
+            await self.turns.wait(turn, deadline)
         run = self.runner.run
         try:
-            wanted = next(flow)
+            wanted = next(flow) if begun is None else flow.send(await self._rest(*begun, deadline))
             while True:
                 wanted = flow.send(
                     await asyncio.gather(*(run(policy, review, deadline) for policy, review in wanted))
@@ -76,6 +91,17 @@ class Dispatcher:
         except StopIteration as end:
             verdict: Verdict = end.value
             return verdict
+        finally:
+            self.turns.give_back()
+
+    async def _rest(
+        self, wanted: Sequence[tuple[AnyPolicy, Any]], results: Sequence[Result], deadline: float
+    ) -> list[Result]:
+        """All results of what is wanted, when some are there, and the policy after those was stopped."""
+        (stopped, review), *others = wanted[len(results) :]
+        runs = [self.runner.run_again(stopped, review, deadline)]
+        runs += [self.runner.run(policy, review, deadline) for policy, review in others]
+        return [*results, *await asyncio.gather(*runs)]
 
 
 def budget(timeout: float | None) -> float:

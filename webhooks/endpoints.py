@@ -10,7 +10,9 @@ What each result becomes, in one table:
     a policy failed, on_error="allow"  200, its say is left out, and a warning and an annotation say so
     no review, or beyond the limits    200, denied with the error's code where the uid can be told,
                                        else an HTTP error of that code: 400, 413, 422
+    no turn in time                    200, denied 503      200, denied   503
     a failure of our own               200, denied 500      500           500
+    more reviews wait than may         429, before it is decoded
     wrong media type or encoding       415
     wrong method                       405
     a path that is none of ours        404
@@ -21,117 +23,190 @@ the last two kinds are kept by the caller, errors are not; hence the errors ther
 
 import logging
 from collections.abc import Awaitable, Mapping
-from typing import Any, TypeAlias
+from functools import partial
+from time import perf_counter
+from typing import Any, Protocol
 
 from webhooks.answers import Answer, error
+from webhooks.callers import ANYBODY, Caller
+from webhooks.calls import Result
+from webhooks.decisions import Deny
 from webhooks.dispatch import Dispatcher, Verdict
-from webhooks.errors import MalformedReview
-from webhooks.heads import timeout
-from webhooks.metrics import Metrics
-from webhooks.policy import AnyPolicy, Kind
-from webhooks.running import Result
-from webhooks.wire import admission, audit, authentication, authorization, images
+from webhooks.errors import MalformedReview, Overloaded
+from webhooks.heads import NO_HEADERS, timeout
+from webhooks.journal import Journal, record
+from webhooks.metrics import Metrics, summary
+from webhooks.policy import WIRES, AnyPolicy, Kind
+from webhooks.wire import admission, audit
 
 logger = logging.getLogger("webhooks.reviews")
 policy_logger = logging.getLogger("webhooks.policies")
+
+
+class AnyEndpoint(Protocol):
+    """Answers what is posted to a path."""
+
+    def answer(
+        self, body: bytes, query: bytes, caller: Caller = ANYBODY, headers: Mapping[bytes, bytes] = NO_HEADERS
+    ) -> Answer | Awaitable[Answer]:
+        """Answer a body: see `Endpoint.answer`."""
+
+    def refuse(self, malformed: MalformedReview, body: bytes, caller: Caller = ANYBODY) -> Answer:
+        """Answer a body that is not acceptable: see `Endpoint.refuse`."""
 
 
 class Endpoint:
     """One path: the protocol that is spoken there and the policies that answer.
 
     Args:
-        wire: the protocol.
         kind: the policies to ask.
         dispatcher: who asks them.
         metrics: where it is counted.
+        journal: where it is written down; None for nowhere.
         only: the one policy to ask.
     """
 
     def __init__(
-        self, wire: Any, kind: Kind, dispatcher: Dispatcher, metrics: Metrics, only: AnyPolicy | None = None
+        self,
+        kind: Kind,
+        dispatcher: Dispatcher,
+        metrics: Metrics,
+        journal: Journal | None = None,
+        only: AnyPolicy | None = None,
     ) -> None:
-        self._wire = wire
+        self._wire = WIRES[kind]
         self._kind: Kind = kind
         self._decide = dispatcher.decide
+        self._turns = dispatcher.turns
+        self._all_in_place = partial(dispatcher.runner.in_place, _asked(dispatcher, kind, only))
         self._metrics = metrics
+        self._journal = journal
         self._only = only
 
-    def answer(self, body: bytes, query: bytes) -> Answer | Awaitable[Answer]:
+    def answer(
+        self,
+        body: bytes,
+        query: bytes,
+        caller: Caller = ANYBODY,
+        headers: Mapping[bytes, bytes] = NO_HEADERS,  # noqa: ARG002  # see `webhooks.tracing`
+    ) -> Answer | Awaitable[Answer]:
         """Answer a review: at once where no policy has to be waited for. Raises nothing.
 
         Args:
             body: the request's body.
             query: the request's query, undecoded: ``timeout=10s`` is looked for.
+            caller: who sent it.
+            headers: the request's, by their names in lower case.
         """
+        started = perf_counter()
+        if self._turns.full and not self._all_in_place():
+            return self._send_away(body, caller, started)
         try:
             review = self._wire.decode(body)
             verdict = self._decide(self._kind, review, timeout(query), self._only)
             if isinstance(verdict, Verdict):
-                return self._finish(review, verdict)
-            return self._wait(review, verdict, body)
+                return self._finish(review, verdict, caller, started)
+            return self._wait(review, verdict, body, caller, started)
         except MalformedReview as malformed:
-            return self.refuse(malformed, body)
+            return self._refuse(malformed, body, caller, started)
+        except Overloaded:
+            return self._turn_down(review, caller, started)
         except Exception as unexpected:
-            return self._fail(unexpected, body)
+            return self._fail(unexpected, body, caller, started)
 
-    async def _wait(self, review: Any, verdict: Awaitable[Verdict], body: bytes) -> Answer:
+    async def _wait(
+        self, review: Any, verdict: Awaitable[Verdict], body: bytes, caller: Caller, started: float
+    ) -> Answer:
         try:
-            return self._finish(review, await verdict)
+            return self._finish(review, await verdict, caller, started)
         except MalformedReview as malformed:
-            return self.refuse(malformed, body)
+            return self._refuse(malformed, body, caller, started)
+        except Overloaded:
+            return self._turn_down(review, caller, started)
         except Exception as unexpected:
-            return self._fail(unexpected, body)
+            return self._fail(unexpected, body, caller, started)
 
-    def _finish(self, review: Any, verdict: Verdict) -> Answer:
+    def _finish(self, review: Any, verdict: Verdict, caller: Caller, started: float) -> Answer:
         if verdict.outcome is None:
             answer = error(500, "a policy failed; the server's log says which and why")
         elif verdict.patch is not None:
             answer = Answer(200, self._wire.encode(review, verdict.outcome, verdict.patch))
         else:
             answer = Answer(200, self._wire.encode(review, verdict.outcome))
-        self._metrics.record(self._wire.KIND, verdict)
+        name, code = summary(verdict)
+        self._tell(review, verdict, name, code, caller, started)
         for result in verdict.results:
             if result.failure is not None:
-                _log_failure(review, result)
+                self._log_failure(review, result, caller)
         return answer
 
-    def refuse(self, malformed: MalformedReview, body: bytes) -> Answer:
+    def refuse(self, malformed: MalformedReview, body: bytes, caller: Caller = ANYBODY) -> Answer:
         """Answer a body that is no acceptable review.
 
         Args:
             malformed: why.
             body: the body, or as much of it as came.
+            caller: who sent it.
         """
-        logger.warning("refused a malformed %s: %s", self._wire.KIND, malformed)
-        self._metrics.count(self._wire.KIND, "malformed", malformed.code)
-        return self._deny(body, f"the review was not understood: {malformed}", malformed.code)
+        return self._refuse(malformed, body, caller, perf_counter())
 
-    def _fail(self, unexpected: Exception, body: bytes) -> Answer:
-        logger.error("a %s could not be answered", self._wire.KIND, exc_info=unexpected)
-        self._metrics.count(self._wire.KIND, "error", 500)
-        return self._deny(body, "an internal error; the server's log says which", 500)
+    def _refuse(self, malformed: MalformedReview, body: bytes, caller: Caller, started: float) -> Answer:
+        logger.warning("refused a malformed %s: %s", self._wire.KIND, malformed, extra={"caller": str(caller)})
+        message = f"the review was not understood: {malformed}"
+        return self._deny(body, message, "malformed", malformed.code, caller, started)
 
-    def _deny(self, body: bytes, message: str, code: int) -> Answer:
+    def _send_away(self, body: bytes, caller: Caller, started: float) -> Answer:
+        """Answer before anything has been done for a review: whoever sent it is to come again in a moment."""
+        message = "too many reviews wait already"
+        self._tell(body, Verdict(Deny(message)), "shed", 429, caller, started)
+        return error(429, message)
+
+    def _turn_down(self, review: Any, caller: Caller, started: float) -> Answer:
+        """Answer a review that was taken, and had no turn in time: its sender waits no longer either."""
+        message = "the server is overloaded: there was no time for this review"
+        denial = Deny(message, reason="ServiceUnavailable", code=503)
+        self._tell(review, Verdict(denial), "shed", 503, caller, started)
+        return error(503, message) if self._kind in _KEPT else Answer(200, self._wire.encode(review, denial))
+
+    def _fail(self, unexpected: Exception, body: bytes, caller: Caller, started: float) -> Answer:
+        extra = {"caller": str(caller)}
+        logger.error("a %s could not be answered", self._wire.KIND, exc_info=unexpected, extra=extra)
+        return self._deny(body, "an internal error; the server's log says which", "error", 500, caller, started)
+
+    def _deny(self, body: bytes, message: str, name: str, code: int, caller: Caller, started: float) -> Answer:
         """A denial where the protocol has one for a body that cannot be taken for a review; else an HTTP error."""
+        self._tell(body, Verdict(Deny(message)), name, code, caller, started)
         denial = admission.encode_denial(body, message, code) if self._wire is admission else None
         close = code == 413
         return error(code, message, close=close) if denial is None else Answer(200, denial, close)
 
+    def _tell(self, about: Any, verdict: Verdict, name: str, code: int, caller: Caller, started: float) -> None:
+        """Tell what became of a review, or of a body: to those who count, and to those who want it in writing."""
+        seconds = perf_counter() - started
+        self._metrics.record(self._wire.KIND, name, code, caller, verdict.results, seconds)
+        if self._journal is not None and self._journal.wants(name):
+            self._journal.write(record(self._kind, about, verdict, name, code, caller, seconds))
 
-def _log_failure(review: Any, result: Result) -> None:
-    assert result.failure is not None
-    policy_logger.error(
-        "policy %s failed on %r: %s",
-        result.policy.name,
-        review,
-        result.failure,
-        exc_info=result.failure.__cause__,
-        extra={
-            "policy": result.policy.name,
-            "uid": getattr(review, "uid", ""),
-            "secret": getattr(review, "token", ""),  # left out of the record, wherever it stands
-        },
-    )
+    def _log_failure(self, review: Any, result: Result, caller: Caller) -> None:
+        assert result.failure is not None
+        policy_logger.error(
+            "policy %s failed on %r: %s",
+            result.policy.name,
+            review,
+            result.failure,
+            exc_info=result.failure.__cause__,
+            extra={
+                "policy": result.policy.name,
+                "uid": getattr(review, "uid", ""),
+                "caller": str(caller),
+                "secrets": self._wire.secrets(review),
+            },
+        )
+
+
+def _asked(dispatcher: Dispatcher, kind: Kind, only: AnyPolicy | None) -> list[AnyPolicy]:
+    """The policies that may be asked."""
+    return [policy for policy in dispatcher.registry if policy.kind == kind] if only is None else [only]
 
 
 class AuditEndpoint:
@@ -140,43 +215,46 @@ class AuditEndpoint:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
-    def answer(self, body: bytes, query: bytes) -> Answer:  # noqa: ARG002
+    def answer(
+        self,
+        body: bytes,
+        query: bytes,  # noqa: ARG002
+        caller: Caller = ANYBODY,
+        headers: Mapping[bytes, bytes] = NO_HEADERS,  # noqa: ARG002
+    ) -> Answer:
         """Take a batch of events. Raises nothing."""
         try:
             events = audit.decode(body)
         except MalformedReview as malformed:
-            return self.refuse(malformed, body)
+            return self.refuse(malformed, body, caller)
         self._metrics.count_audit_events(events)
         return Answer(200, b"{}")
 
-    def refuse(self, malformed: MalformedReview, body: bytes) -> Answer:  # noqa: ARG002
+    def refuse(self, malformed: MalformedReview, body: bytes, caller: Caller = ANYBODY) -> Answer:  # noqa: ARG002
         """Answer a body that is no batch of events."""
-        logger.warning("refused a malformed %s: %s", audit.KIND, malformed)
+        logger.warning("refused a malformed %s: %s", audit.KIND, malformed, extra={"caller": str(caller)})
         self._metrics.count(audit.KIND, "malformed", malformed.code)
         return error(malformed.code, str(malformed), close=malformed.code == 413)
 
 
-AnyEndpoint: TypeAlias = Endpoint | AuditEndpoint
-
-
-def endpoints(dispatcher: Dispatcher, metrics: Metrics) -> Mapping[str, AnyEndpoint]:
+def endpoints(dispatcher: Dispatcher, metrics: Metrics, journal: Journal | None = None) -> Mapping[str, AnyEndpoint]:
     """All review paths of a server."""
     found: dict[str, AnyEndpoint] = {"/audit": AuditEndpoint(metrics)}
-    for path, wire, kind in _PATHS:
-        found[path] = Endpoint(wire, kind, dispatcher, metrics)
+    for path, kind in _PATHS:
+        found[path] = Endpoint(kind, dispatcher, metrics, journal)
     for policy in dispatcher.registry:
         if policy.kind in _ONE_POLICY:
-            found[f"{_ONE_POLICY[policy.kind]}/{policy.name}"] = Endpoint(
-                admission, policy.kind, dispatcher, metrics, policy
-            )
+            path = f"{_ONE_POLICY[policy.kind]}/{policy.name}"
+            found[path] = Endpoint(policy.kind, dispatcher, metrics, journal, policy)
     return found
 
 
-_PATHS: tuple[tuple[str, Any, Kind], ...] = (
-    ("/admission/mutate", admission, "mutating"),
-    ("/admission/validate", admission, "validating"),
-    ("/authorize", authorization, "authorizing"),
-    ("/authenticate", authentication, "authenticating"),
-    ("/images", images, "image_policy"),
+_PATHS: tuple[tuple[str, Kind], ...] = (
+    ("/admission/mutate", "mutating"),
+    ("/admission/validate", "validating"),
+    ("/authorize", "authorizing"),
+    ("/authenticate", "authenticating"),
+    ("/images", "image_policy"),
 )
+_KEPT: tuple[Kind, ...] = ("authorizing", "authenticating")  # whose answers callers keep, but not errors
 _ONE_POLICY: Mapping[str, str] = {"mutating": "/admission/mutate", "validating": "/admission/validate"}

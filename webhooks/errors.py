@@ -5,19 +5,25 @@ WebhooksError
 │   └── LoadError          a policy file that does not load, with its file and line
 ├── MalformedReview        a body that is no acceptable review, with the code its sender gets
 ├── PatchError             JSON Patch operations that are malformed or do not apply
-└── PolicyFailure          a policy raised, returned what it must not, or overran its deadline
-    └── PolicyTimeout
+├── PolicyFailure          a policy raised, returned what it must not, or overran its deadline
+│   └── PolicyTimeout
+└── Overloaded             a review for which there was no turn in time
 """
 
 # What a Status calls the codes, as the API conventions do.
 REASONS = {
     400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
     404: "NotFound",
     405: "MethodNotAllowed",
     413: "RequestEntityTooLarge",
     415: "UnsupportedMediaType",
     422: "Invalid",
+    429: "TooManyRequests",
+    431: "RequestHeaderFieldsTooLarge",
     500: "InternalError",
+    503: "ServiceUnavailable",
 }
 
 
@@ -69,3 +75,7 @@ class PolicyFailure(WebhooksError):
 
 class PolicyTimeout(PolicyFailure):
     """A policy that had not answered by its deadline."""
+
+
+class Overloaded(WebhooksError):
+    """There are more reviews than policies can be asked about in time."""

@@ -12,11 +12,11 @@ import orjson
 
 from webhooks import patching
 from webhooks.annotations import Notes
+from webhooks.calls import Result
 from webhooks.decisions import CHANGES, Allow, Authenticated, Deny, NoOpinion, Outcome, Patch, Replace, Unauthenticated
 from webhooks.drafts import settle
 from webhooks.errors import MalformedReview, PatchError, PolicyFailure, PolicyTimeout
 from webhooks.policy import AnyPolicy, Kind
-from webhooks.running import Result
 from webhooks.wire.admission import AdmissionReview, intact, object_of, with_object
 from webhooks.wire.authentication import TokenReview
 from webhooks.wire.objects import Object

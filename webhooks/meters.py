@@ -188,7 +188,9 @@ class Meters:
         Raises:
             ConfigurationError: the name or a label is none, or the name is that of another meter.
         """
-        return self._meter(name.removesuffix("_total"), Counter(documentation, labels))
+        # At 0 from the start: who sees it first at 1 sees no growth.
+        values: dict[Labels, float] = {} if labels else {(): 0.0}
+        return self._meter(name.removesuffix("_total"), Counter(documentation, labels, values))
 
     def gauge(self, name: str, documentation: str, labels: Labels = ()) -> Gauge:
         """A gauge, for what adds up over processes.

@@ -13,14 +13,17 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from webhooks.decisions import Allow, Deny, Outcome
+from webhooks.callers import ANYBODY, Caller
+from webhooks.calls import Result
+from webhooks.decisions import Allow, Deny
 from webhooks.errors import ConfigurationError
 from webhooks.flows import Verdict
 from webhooks.meters import Buckets, Counter, Gauge, Meter, Meters
-from webhooks.policy import AnyPolicy
+from webhooks.policy import WIRES, AnyPolicy
 from webhooks.running import Pace
 from webhooks.wire.audit import AuditEvent
 
+_MAX_CALLERS = 100  # that have a label each
 _BOUNDS = (0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0)
 
 
@@ -29,38 +32,61 @@ class Tally(msgspec.Struct):
 
     Attributes:
         reviews: answered, by kind of review, verdict and code.
+        durations: what reviews took, by kind.
+        callers: reviews they sent, by caller.
         policies: what policies took, by policy and outcome or failure.
         audit_events: received, by level and stage.
         in_place: policies that run in place, 1 or 0.
         overrun: threads that policies keep past their deadlines.
         meters: what plugins keep, by name.
+        certificates: when those end that it has loaded, in seconds since 1970, by what they are for.
+        reload_failures: changes of certificates that could not be taken over.
     """
 
     reviews: dict[tuple[str, str, int], int] = {}
+    durations: dict[str, Buckets] = {}
+    callers: dict[str, int] = {}
     policies: dict[tuple[str, str], Buckets] = {}
     audit_events: dict[tuple[str, str], int] = {}
     in_place: dict[str, int] = {}
     overrun: dict[str, int] = {}
     meters: dict[str, Meter] = {}
+    certificates: dict[str, float] = {}
+    reload_failures: int = 0
 
     def add(self, other: "Tally") -> None:
         """Add what another process counted."""
         for mine, its in (
             (self.reviews, other.reviews),
+            (self.callers, other.callers),
             (self.audit_events, other.audit_events),
             (self.in_place, other.in_place),
             (self.overrun, other.overrun),
         ):
             _add(mine, its)
+        for kind, buckets in other.durations.items():
+            self.durations.setdefault(kind, Buckets.under(_BOUNDS)).add(buckets)
         for key, buckets in other.policies.items():
             self.policies.setdefault(key, Buckets.under(_BOUNDS)).add(buckets)
         for name, meter in other.meters.items():
             self.meters.setdefault(name, msgspec.structs.replace(meter, values={})).merge(meter)  # type: ignore[arg-type]
 
+        for name, end in other.certificates.items():
+            self.certificates[name] = min(end, self.certificates.get(name, end))
+        self.reload_failures += other.reload_failures
+
     def settled(self) -> "Tally":
         """What stays true when the process is gone: its counts, not its state."""
         meters: dict[str, Meter] = {name: meter for name, meter in self.meters.items() if not isinstance(meter, Gauge)}
-        return Tally(self.reviews, self.policies, self.audit_events, meters=meters)
+        return Tally(
+            self.reviews,
+            self.durations,
+            self.callers,
+            self.policies,
+            self.audit_events,
+            meters=meters,
+            reload_failures=self.reload_failures,
+        )
 
 
 def _add(mine: dict[Any, int], its: Mapping[Any, int]) -> None:
@@ -82,22 +108,29 @@ class Metrics:
         taken = {family.name for family in _Families(Tally()).collect()} & set(meters.by_name)
         if taken:
             raise ConfigurationError(f"{', '.join(sorted(taken))}: a plugin's metric has a name of the server's own")
-        self.tally = Tally(meters=meters.by_name)
+        kinds = {wire.KIND for wire in WIRES.values()}
+        self.tally = Tally(durations={kind: Buckets.under(_BOUNDS) for kind in kinds}, meters=meters.by_name)
         self._observers: dict[tuple[AnyPolicy, type], Buckets] = {}
+        self._callers: dict[Caller, str] = {}
 
-    def record(self, kind: str, verdict: Verdict) -> None:
-        """Count what a review of a kind came to."""
+    def record(
+        self, kind: str, verdict: str, code: int, caller: Caller, results: Iterable[Result], seconds: float
+    ) -> None:
+        """Count a review, with who sent it, what came of its policies, and the seconds it took."""
+        if caller is not ANYBODY:
+            name = self._callers.get(caller) or self._name(caller)
+            self.tally.callers[name] = self.tally.callers.get(name, 0) + 1
+        reviews, key = self.tally.reviews, (kind, verdict, code)
+        reviews[key] = reviews.get(key, 0) + 1
+        durations = self.tally.durations[kind]
+        durations.counts[bisect_left(_BOUNDS, seconds)] += 1
+        durations.sum += seconds
         observers = self._observers
-        for result in verdict.results:
-            came, seconds = type(result.outcome or result.failure), result.seconds
+        for result in results:
+            came, took = type(result.outcome or result.failure), result.seconds
             durations = observers.get((result.policy, came)) or self._observer(result.policy, came)
-            durations.counts[bisect_left(_BOUNDS, seconds)] += 1
-            durations.sum += seconds
-        outcome = verdict.outcome
-        if type(outcome) is Allow:
-            self.count(kind, "allow" if verdict.patch is None else "patch", 200)
-        else:
-            self.count(kind, *_summary(outcome))
+            durations.counts[bisect_left(_BOUNDS, took)] += 1
+            durations.sum += took
 
     def count(self, kind: str, verdict: str, code: int) -> None:
         """Count a review."""
@@ -116,6 +149,12 @@ class Metrics:
         """Note how a policy is run from now on."""
         self.tally.in_place[policy] = int(pace.in_place)
         self.tally.overrun[policy] = pace.overrun
+
+    def _name(self, caller: Caller) -> str:
+        """The name that a caller is counted under, which has none of its own where there are too many."""
+        if len(self._callers) >= _MAX_CALLERS:
+            return "others"
+        return self._callers.setdefault(caller, str(caller))
 
     def _observer(self, policy: AnyPolicy, outcome: type) -> Buckets:
         key = (policy.name, outcome.__name__.lower())
@@ -137,31 +176,67 @@ class _Families(Collector):
 
     def collect(self) -> Iterable[Metric]:
         tally = self._tally
-        reviews = CounterMetricFamily("webhooks_reviews", "Reviews answered.", labels=("kind", "verdict", "code"))
-        for (kind, verdict, code), count in list(tally.reviews.items()):
-            reviews.add_metric((kind, verdict, str(code)), count)
-        seconds = HistogramMetricFamily(
-            "webhooks_policy_duration_seconds",
-            "Seconds that policies took, by their outcome: its name, or the name of the failure.",
-            labels=("policy", "outcome"),
-        )
-        for labels, durations in list(tally.policies.items()):
-            seconds.add_metric(labels, durations.cumulative(_BOUNDS), durations.sum)
-        events = CounterMetricFamily("webhooks_audit_events", "Audit events received.", labels=("level", "stage"))
-        for labels, count in list(tally.audit_events.items()):
-            events.add_metric(labels, count)
-        in_place = GaugeMetricFamily(
-            "webhooks_policy_in_place",
-            "In how many processes a def policy runs in place, having shown itself quick, and not in a thread.",
-            labels=("policy",),
-        )
-        overrun = GaugeMetricFamily(
-            "webhooks_policy_overrun_threads", "Threads that a policy keeps past its deadlines.", labels=("policy",)
-        )
-        for family, counts in ((in_place, tally.in_place), (overrun, tally.overrun)):
-            for policy, count in list(counts.items()):
-                family.add_metric((policy,), count)
-        return reviews, seconds, events, in_place, overrun, *_of_plugins(tally.meters)
+        return *_of_reviews(tally), *_of_policies(tally), *_of_certificates(tally), *_of_plugins(tally.meters)
+
+
+def _of_reviews(tally: Tally) -> Iterator[Metric]:
+    reviews = CounterMetricFamily("webhooks_reviews", "Reviews answered.", labels=("kind", "verdict", "code"))
+    for (kind, verdict, code), count in list(tally.reviews.items()):
+        reviews.add_metric((kind, verdict, str(code)), count)
+    yield reviews
+    seconds = HistogramMetricFamily(
+        "webhooks_review_duration_seconds", "Seconds from the end of a review's body to its answer.", labels=("kind",)
+    )
+    for kind, durations in list(tally.durations.items()):
+        seconds.add_metric((kind,), durations.cumulative(_BOUNDS), durations.sum)
+    yield seconds
+    callers = CounterMetricFamily("webhooks_caller_reviews", "Reviews by who sent them.", labels=("caller",))
+    for caller, count in list(tally.callers.items()):
+        callers.add_metric((caller,), count)
+    yield callers
+    events = CounterMetricFamily("webhooks_audit_events", "Audit events received.", labels=("level", "stage"))
+    for labels, count in list(tally.audit_events.items()):
+        events.add_metric(labels, count)
+    yield events
+
+
+def _of_policies(tally: Tally) -> Iterator[Metric]:
+    seconds = HistogramMetricFamily(
+        "webhooks_policy_duration_seconds",
+        "Seconds that policies took, by their outcome: its name, or the name of the failure.",
+        labels=("policy", "outcome"),
+    )
+    for labels, durations in list(tally.policies.items()):
+        seconds.add_metric(labels, durations.cumulative(_BOUNDS), durations.sum)
+    yield seconds
+    in_place = GaugeMetricFamily(
+        "webhooks_policy_in_place",
+        "In how many processes a def policy runs in place, having shown itself quick, and not in a thread.",
+        labels=("policy",),
+    )
+    overrun = GaugeMetricFamily(
+        "webhooks_policy_overrun_threads", "Threads that a policy keeps past its deadlines.", labels=("policy",)
+    )
+    for family, counts in ((in_place, tally.in_place), (overrun, tally.overrun)):
+        for policy, count in list(counts.items()):
+            family.add_metric((policy,), count)
+        yield family
+
+
+def _of_certificates(tally: Tally) -> Iterator[Metric]:
+    ends = GaugeMetricFamily(
+        "webhooks_certificate_expiry_timestamp_seconds",
+        "When certificates end, in seconds since 1970: of several, the one that ends first.",
+        labels=("certificate",),
+    )
+    for name, end in list(tally.certificates.items()):
+        ends.add_metric((name,), end)
+    yield ends
+    yield CounterMetricFamily(
+        "webhooks_certificate_reload_failures",
+        "Changes of certificate files that could not be taken over, in each process.",
+        value=tally.reload_failures,
+    )
 
 
 def _of_plugins(meters: Mapping[str, Meter]) -> Iterator[Metric]:
@@ -179,7 +254,11 @@ def _of_plugins(meters: Mapping[str, Meter]) -> Iterator[Metric]:
             yield histogram
 
 
-def _summary(outcome: Outcome | None) -> tuple[str, int]:
+def summary(verdict: Verdict) -> tuple[str, int]:
+    """What a verdict is called, and the code that goes with it."""
+    outcome = verdict.outcome
+    if type(outcome) is Allow:
+        return ("allow" if verdict.patch is None else "patch"), 200
     if outcome is None:
         return "failed", 500
     return type(outcome).__name__.lower(), outcome.code if isinstance(outcome, Deny) else 200

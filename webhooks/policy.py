@@ -34,6 +34,7 @@ from webhooks.globs import EVERYTHING, Globs
 from webhooks.matching import AccessMatch, AdmissionMatch, AnyMatch, ImageMatch
 from webhooks.rules import rules
 from webhooks.selectors import Selector
+from webhooks.wire import admission, authentication, authorization, images
 from webhooks.wire.admission import AdmissionReview
 from webhooks.wire.authentication import TokenReview
 from webhooks.wire.authorization import AccessReview
@@ -48,6 +49,14 @@ OUTCOMES: Mapping[Kind, tuple[type[Outcome], ...]] = {
     "authorizing": (Allow, Deny, NoOpinion),
     "authenticating": (Authenticated, Unauthenticated, NoOpinion),
     "image_policy": (Allow, Deny),
+}
+
+WIRES: Mapping[Kind, Any] = {
+    "mutating": admission,
+    "validating": admission,
+    "authorizing": authorization,
+    "authenticating": authentication,
+    "image_policy": images,
 }
 
 R = TypeVar("R")
@@ -81,6 +90,7 @@ class Policy(Generic[R, O]):
         match: which reviews it wants.
         timeout: seconds it may take; None for as long as the caller waits.
         on_error: what a failure of the policy counts as; None for the protocol's own rule, which never approves.
+        isolation: whether it runs in a process of its own, which can be killed.
         parameters: those that are set, checked.
         base: the policy that it was made of, by `bind` or `named`.
         origin: where it was written.
@@ -93,6 +103,7 @@ class Policy(Generic[R, O]):
     timeout: float | None
     on_error: OnError | None
     origin: Origin
+    isolation: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
     base: "Policy[R, O] | None" = field(default=None, repr=False)
     call: Callable[[R], O | Awaitable[O]] = field(init=False, repr=False)
@@ -211,6 +222,7 @@ def _policy(
     name: str | None,
     timeout: float | None,
     on_error: OnError | None,
+    isolation: bool,
 ) -> Policy[Any, Any]:
     if not inspect.isfunction(function):
         what = f"the policy {function.name!r}" if isinstance(function, Policy) else f"a {type(function).__name__}"
@@ -221,7 +233,9 @@ def _policy(
         raise ConfigurationError(f"policy {name!r}: a timeout is more than 0 and at most 30 seconds, not {timeout!r}")
     if on_error not in (None, "deny", "allow"):
         raise ConfigurationError(f"policy {name!r}: on_error is 'deny' or 'allow', not {on_error!r}")
-    return Policy(name, kind, function, match, timeout, on_error, _author())
+    if type(isolation) is not bool:
+        raise ConfigurationError(f"policy {name!r}: isolation is True or False, not {isolation!r}")
+    return Policy(name, kind, function, match, timeout, on_error, _author(), isolation)
 
 
 def _some(resources: Sequence[str]) -> Sequence[str]:
@@ -276,6 +290,7 @@ def validating(
     name: str | None = None,
     timeout: float | None = None,
     on_error: OnError | None = None,
+    isolation: bool = False,
 ) -> Callable[[Callable[..., Decision | Awaitable[Decision]]], Policy[AdmissionReview, Decision]]:
     """Make a policy that allows or denies requests to store, change, delete or connect to objects.
 
@@ -291,6 +306,7 @@ def validating(
         name: the policy's name; the function's name unless given.
         timeout: seconds it may take, at most 30.
         on_error: ``deny`` (the rule) or ``allow``: what a failure of the policy counts as.
+        isolation: whether it runs in a process of its own, which is killed where it is late or takes too much.
 
     Raises:
         ConfigurationError: an argument, or the function's signature, is not as it must be.
@@ -298,7 +314,7 @@ def validating(
     match = _admission_match(resources, operations, namespaces, names, labels, users, groups)
 
     def decorate(function: Callable[..., Any]) -> Policy[Any, Any]:
-        return _policy(function, "validating", match, name, timeout, on_error)
+        return _policy(function, "validating", match, name, timeout, on_error, isolation)
 
     return decorate
 
@@ -314,6 +330,7 @@ def mutating(
     name: str | None = None,
     timeout: float | None = None,
     on_error: OnError | None = None,
+    isolation: bool = False,
 ) -> Callable[[Callable[..., Mutation | Awaitable[Mutation]]], Policy[AdmissionReview, Mutation]]:
     """Make a policy that changes objects before they are stored; it may deny them too.
 
@@ -323,7 +340,7 @@ def mutating(
     match = _admission_match(resources, operations, namespaces, names, labels, users, groups)
 
     def decorate(function: Callable[..., Any]) -> Policy[Any, Any]:
-        return _policy(function, "mutating", match, name, timeout, on_error)
+        return _policy(function, "mutating", match, name, timeout, on_error, isolation)
 
     return decorate
 
@@ -339,6 +356,7 @@ def authorizing(
     name: str | None = None,
     timeout: float | None = None,
     on_error: OnError | None = None,
+    isolation: bool = False,
 ) -> Callable[[Callable[..., Opinion | Awaitable[Opinion]]], Policy[AccessReview, Opinion]]:
     """Make a policy that says whether a user may do something.
 
@@ -354,6 +372,7 @@ def authorizing(
         timeout: seconds it may take, at most 30.
         on_error: what a failure of the policy counts as: ``deny``, or ``allow``, which is to have no opinion. Unless
             given, the caller gets an error, which it does not keep and tries again.
+        isolation: whether it runs in a process of its own, which is killed where it is late or takes too much.
 
     Raises:
         ConfigurationError: an argument, or the function's signature, is not as it must be.
@@ -369,7 +388,7 @@ def authorizing(
     )
 
     def decorate(function: Callable[..., Any]) -> Policy[Any, Any]:
-        return _policy(function, "authorizing", match, name, timeout, on_error)
+        return _policy(function, "authorizing", match, name, timeout, on_error, isolation)
 
     return decorate
 
@@ -382,7 +401,11 @@ _ImageFunction: TypeAlias = Callable[..., Decision | Awaitable[Decision]]
 def authenticating(function: _AuthenticatingFunction, /) -> Policy[TokenReview, Identity]: ...
 @typing.overload
 def authenticating(
-    *, name: str | None = None, timeout: float | None = None, on_error: Literal["deny"] | None = None
+    *,
+    name: str | None = None,
+    timeout: float | None = None,
+    on_error: Literal["deny"] | None = None,
+    isolation: bool = False,
 ) -> Callable[[_AuthenticatingFunction], Policy[TokenReview, Identity]]: ...
 def authenticating(
     function: _AuthenticatingFunction | None = None,
@@ -391,6 +414,7 @@ def authenticating(
     name: str | None = None,
     timeout: float | None = None,
     on_error: Literal["deny"] | None = None,
+    isolation: bool = False,
 ) -> Any:
     """Make a policy that says who holds a token. It stands with or without parentheses.
 
@@ -400,6 +424,7 @@ def authenticating(
         timeout: seconds it may take, at most 30.
         on_error: ``deny``: a failure of the policy counts as a bad token. Unless given, the caller gets an error, which
             it does not keep and tries again.
+        isolation: whether it runs in a process of its own, which is killed where it is late or takes too much.
 
     Raises:
         ConfigurationError: an argument, or the function's signature, is not as it must be.
@@ -408,7 +433,7 @@ def authenticating(
     def decorate(function: _AuthenticatingFunction) -> Policy[Any, Any]:
         if on_error not in (None, "deny"):
             raise ConfigurationError("a failure of an authenticator cannot be allowed: there is no user to be")
-        return _policy(function, "authenticating", AnyMatch(), name, timeout, on_error)
+        return _policy(function, "authenticating", AnyMatch(), name, timeout, on_error, isolation)
 
     return decorate if function is None else decorate(function)
 
@@ -422,6 +447,7 @@ def image_policy(
     name: str | None = None,
     timeout: float | None = None,
     on_error: OnError | None = None,
+    isolation: bool = False,
 ) -> Callable[[_ImageFunction], Policy[ImageReview, Decision]]: ...
 def image_policy(
     function: _ImageFunction | None = None,
@@ -431,6 +457,7 @@ def image_policy(
     name: str | None = None,
     timeout: float | None = None,
     on_error: OnError | None = None,
+    isolation: bool = False,
 ) -> Any:
     """Make a policy that says whether a pod may run its images. It stands with or without parentheses.
 
@@ -440,12 +467,13 @@ def image_policy(
         name: the policy's name; the function's name unless given.
         timeout: seconds it may take, at most 30.
         on_error: ``deny`` (the rule) or ``allow``: what a failure of the policy counts as.
+        isolation: whether it runs in a process of its own, which is killed where it is late or takes too much.
 
     Raises:
         ConfigurationError: an argument, or the function's signature, is not as it must be.
     """
 
     def decorate(function: _ImageFunction) -> Policy[Any, Any]:
-        return _policy(function, "image_policy", ImageMatch(_globs(namespaces)), name, timeout, on_error)
+        return _policy(function, "image_policy", ImageMatch(_globs(namespaces)), name, timeout, on_error, isolation)
 
     return decorate if function is None else decorate(function)

@@ -1,18 +1,20 @@
-"""How one policy is run: on the loop, in a thread or in place, under a deadline, and with every failure contained."""
+"""How one policy is run: on the loop, in a thread, in place or in a process of its own, under a deadline."""
 
 import asyncio
-import inspect
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from time import perf_counter
 from typing import Any
 
 import msgspec
 
-from webhooks.decisions import CHANGES, Allow, Authenticated, Deny, Outcome
-from webhooks.errors import MalformedReview, PolicyFailure, PolicyTimeout
-from webhooks.policy import OUTCOMES, AnyPolicy
+from webhooks.calls import Result, Stalled, call, call_on_loop, checked, deadline_of, failure, overrun
+from webhooks.isolation import Isolation
+from webhooks.meters import Meters
+from webhooks.policy import AnyPolicy
 
 QUICK = 0.001  # seconds; a thread hop costs a fiftieth of it
 SLOW = 0.005  # seconds that one policy may keep everybody else waiting, once
@@ -21,15 +23,6 @@ MAX_PROMOTE_AFTER = 3200  # the same, after it has been slow in place again and 
 THREADS = 64
 MAX_OVERRUN = 8  # threads that one policy may keep past its deadlines, before it is refused more
 DEFAULT_TIMEOUT = 10.0  # seconds; the caller's own default
-
-
-class Result(msgspec.Struct):
-    """What came of running one policy: an outcome or a failure, and the seconds it took."""
-
-    policy: AnyPolicy
-    outcome: Outcome | None
-    failure: PolicyFailure | MalformedReview | None
-    seconds: float
 
 
 class Pace(msgspec.Struct):
@@ -58,25 +51,48 @@ class Pace(msgspec.Struct):
         self.in_place, self.score = False, 0
         self.promote_after = min(2 * self.promote_after, MAX_PROMOTE_AFTER)
 
+    def waited_in_place(self) -> None:
+        """Note that it waited for something there: however quick it is at other times, it belongs in a thread."""
+        self.in_place, self.promote_after = False, sys.maxsize
+
 
 class Runner:
     """Runs policies, and remembers how quick each of them is.
 
     A ``def`` policy may block, so it runs in a worker thread. But the hop to the thread costs more than most policies
-    do: one that was quick many times runs in place, until its first slow call there.
+    do: one that was quick many times runs in place, until its first slow call there. An isolated policy runs in
+    processes of its own.
 
     Args:
         policies: those it will run.
         paced: told whenever a policy is to be run in another way than before.
+        meters: where the ends of processes are counted.
     """
 
-    def __init__(self, policies: Iterable[AnyPolicy], paced: Callable[[str, Pace], None]) -> None:
+    def __init__(self, policies: Iterable[AnyPolicy], paced: Callable[[str, Pace], None], meters: Meters) -> None:
         self._paced = paced
-        self.paces = {policy.name: Pace() for policy in policies}
+        self.paces: dict[str, Pace] = {}
+        self._isolations: dict[AnyPolicy, Isolation] = {}
+        for policy in policies:
+            self.paces[policy.name] = Pace()
+            if policy.isolation:
+                self._isolations[policy] = Isolation(policy, meters)
         self._in_place: set[AnyPolicy] = set()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="policy")
-        self._calls: set[Future[Result]] = set()
+        self._calls: set[Future[Result] | asyncio.Future[Result]] = set()
         self._lock = threading.Lock()
+
+    async def start(self) -> None:
+        """Start a process for each isolated policy, and wait until it has loaded it.
+
+        Raises:
+            ConfigurationError: it cannot be loaded there.
+        """
+        await asyncio.gather(*(isolation.start() for isolation in self._isolations.values()))
+
+    async def close(self) -> None:
+        """End the processes of isolated policies."""
+        await asyncio.gather(*(isolation.close() for isolation in self._isolations.values()))
 
     def in_place(self, policies: Iterable[AnyPolicy]) -> bool:
         """Whether all of the policies run in place at present."""
@@ -89,53 +105,101 @@ class Runner:
             policy: one of which `in_place` holds.
             review: its own review.
             deadline: the latest end, on the clock of `time.perf_counter`.
+
+        Raises:
+            Stalled: it waited for something, and was stopped in time to be run again.
         """
         started = perf_counter()
-        result = _call(policy, review, started)
-        if result.seconds >= SLOW:
-            pace = self.paces[policy.name]
+        result = call(policy, review, started, deadline)
+        return result if result.seconds < SLOW else self._slow_in_place(result, started, deadline)
+
+    def _slow_in_place(self, result: Result, started: float, deadline: float) -> Result:
+        policy, pace = result.policy, self.paces[result.policy.name]
+        stalled = None if result.failure is None else result.failure.__cause__
+        if not isinstance(stalled, Stalled):
             pace.slow_in_place()
-            self._in_place.discard(policy)
-            self._paced(policy.name, pace)
-            if started + result.seconds > _policy_deadline(policy, started, deadline):
-                return _overrun(policy, result.seconds)
+        elif stalled.waits:
+            pace.waited_in_place()
+        else:
+            return result  # it stays where it can be stopped: in a thread it might keep the interpreter for good
+        self._in_place.discard(policy)
+        self._paced(policy.name, pace)
+        if started + result.seconds > deadline_of(policy, started, deadline):
+            return overrun(policy, result.seconds)
+        if isinstance(stalled, Stalled):
+            raise stalled
         return result
 
     @property
     def busy(self) -> bool:
-        """Whether some policy keeps a thread."""
+        """Whether some policy still runs."""
         return bool(self._calls)
 
     async def run(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
         """Run a policy, wherever it belongs, until the deadline at most."""
         if policy in self._in_place:
-            return self.run_in_place(policy, review, deadline)
+            try:
+                return self.run_in_place(policy, review, deadline)
+            except Stalled:
+                return await self.run_again(policy, review, deadline)
         started = perf_counter()
-        budget = max(0.0, _policy_deadline(policy, started, deadline) - started)
+        deadline = deadline_of(policy, started, deadline)
+        if policy.isolation:
+            return await self._run_isolated(policy, review, started, deadline)
         if policy.is_async:
-            return await _run_on_loop(policy, review, started, budget)
-        return await self._run_in_thread(policy, review, started, budget)
+            return await self._run_on_loop(policy, review, started, deadline)
+        return await self._run_in_thread(policy, review, started, deadline)
 
-    async def _run_in_thread(self, policy: AnyPolicy, review: Any, started: float, budget: float) -> Result:
+    async def run_again(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
+        """Run a policy that was stopped, on the review as it was before."""
+        again = review.fresh()
+        result = await self.run(policy, again, deadline)
+        if getattr(again, "lent", False):
+            review.lent = True
+        return result
+
+    async def _run_isolated(self, policy: AnyPolicy, review: Any, started: float, deadline: float) -> Result:
+        try:
+            outcome = await self._isolations[policy].ask(review, deadline)
+            return Result(policy, checked(policy, outcome), None, perf_counter() - started)
+        except TimeoutError:
+            return overrun(policy, perf_counter() - started)
+        except Exception as error:
+            return Result(policy, None, failure(error), perf_counter() - started)
+
+    async def _run_in_thread(self, policy: AnyPolicy, review: Any, started: float, deadline: float) -> Result:
         pace = self.paces[policy.name]
         if pace.overrun >= MAX_OVERRUN:
-            return _overrun(policy, 0.0, f"is still busy with {pace.overrun} reviews that it did not answer in time")
-        call = self._threads.submit(self._call_in_thread, policy, review)
-        self._calls.add(call)
-        call.add_done_callback(self._calls.discard)
-        future = asyncio.wrap_future(call)
+            return overrun(policy, 0.0, f"is still busy with {pace.overrun} reviews that it did not answer in time")
+        running = self._threads.submit(copy_context().run, self._call_in_thread, policy, review, deadline)
+        self._calls.add(running)
+        running.add_done_callback(self._calls.discard)
+        future = asyncio.wrap_future(running)
         try:
-            await asyncio.wait((future,), timeout=budget)
+            await asyncio.wait((future,), timeout=max(0.0, deadline - started))
         finally:
-            if not future.done() and not call.cancel():
+            if not future.done() and not running.cancel():
                 self._count_overrun(policy.name, 1)
-                call.add_done_callback(lambda _: self._count_overrun(policy.name, -1))
+                running.add_done_callback(lambda _: self._count_overrun(policy.name, -1))
         if future.done() and not future.cancelled():
             return future.result()
-        return _overrun(policy, perf_counter() - started)
+        return overrun(policy, perf_counter() - started)
 
-    def _call_in_thread(self, policy: AnyPolicy, review: Any) -> Result:
-        result = _call(policy, review, perf_counter())
+    async def _run_on_loop(self, policy: AnyPolicy, review: Any, started: float, deadline: float) -> Result:
+        running = asyncio.ensure_future(call_on_loop(policy, review, started, deadline))
+        self._calls.add(running)
+        running.add_done_callback(self._calls.discard)
+        try:
+            await asyncio.wait((running,), timeout=max(0.0, deadline - started))
+        finally:
+            if not running.done():
+                running.cancel()  # and no waiting for it: it may refuse to end
+        if running.done() and not running.cancelled():
+            return running.result()
+        return overrun(policy, perf_counter() - started)
+
+    def _call_in_thread(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
+        result = call(policy, review, perf_counter(), deadline)
         pace = self.paces[policy.name]
         if not pace.in_place:  # else it began before the policy had shown itself quick
             pace.called_in_thread(result.seconds)
@@ -149,81 +213,3 @@ class Runner:
         with self._lock:
             pace.overrun += change
         self._paced(name, pace)
-
-
-def _policy_deadline(policy: AnyPolicy, started: float, deadline: float) -> float:
-    return deadline if policy.timeout is None else min(deadline, started + policy.timeout)
-
-
-def _overrun(policy: AnyPolicy, seconds: float, what: str = "did not answer in time") -> Result:
-    return Result(policy, None, PolicyTimeout(f"policy {policy.name!r} {what}"), seconds)
-
-
-def _call(policy: AnyPolicy, review: Any, started: float) -> Result:
-    try:
-        outcome = _checked(policy, policy.call(review))
-    except BaseException as error:  # whatever a policy raises, SystemExit too, is a failure of that policy alone
-        return Result(policy, None, _failure(error), perf_counter() - started)
-    return Result(policy, outcome, None, perf_counter() - started)
-
-
-async def _call_on_loop(policy: AnyPolicy, review: Any, started: float) -> Result:
-    try:
-        outcome = _checked(policy, await policy.call(review))
-    except BaseException as error:  # as above; a cancellation comes from `_run_on_loop`, which no longer listens
-        return Result(policy, None, _failure(error), perf_counter() - started)
-    return Result(policy, outcome, None, perf_counter() - started)
-
-
-async def _run_on_loop(policy: AnyPolicy, review: Any, started: float, budget: float) -> Result:
-    task = asyncio.ensure_future(_call_on_loop(policy, review, started))
-    try:
-        await asyncio.wait((task,), timeout=budget)
-    finally:
-        if not task.done():
-            task.cancel()  # and no waiting for it: it may refuse to end
-    if task.done() and not task.cancelled():
-        return task.result()
-    return _overrun(policy, perf_counter() - started)
-
-
-def _failure(error: BaseException) -> PolicyFailure | MalformedReview:
-    if isinstance(error, PolicyFailure | MalformedReview):
-        return error
-    try:
-        what = f": {error}"
-    except BaseException:  # an exception that cannot say what it is
-        what = ""
-    failure = PolicyFailure(f"raised {type(error).__name__}{what}")
-    failure.__cause__ = error
-    return failure
-
-
-def _checked(policy: AnyPolicy, outcome: Any) -> Outcome:
-    kind = type(outcome)
-    if kind not in OUTCOMES[policy.kind]:
-        if inspect.iscoroutine(outcome):
-            outcome.close()
-        names = ", ".join(each.__name__ for each in OUTCOMES[policy.kind])
-        raise PolicyFailure(f"returned {_described(outcome)}, which is none of {names}")
-    if outcome.warnings == () and outcome.audit == {} and (kind in CHANGES or (kind is Allow and outcome.reason == "")):
-        return outcome  # type: ignore[no-any-return]
-    fields = msgspec.structs.asdict(outcome)
-    try:
-        checked: Outcome = msgspec.convert(fields, kind)
-        msgspec.json.encode({name: value for name, value in fields.items() if name not in _CHANGED})
-    except (msgspec.ValidationError, TypeError, ValueError) as error:
-        raise PolicyFailure(f"returned a misshapen {kind.__name__}: {error}") from None
-    if isinstance(checked, Deny) and not 400 <= checked.code <= 599:
-        raise PolicyFailure(f"returned a Deny of code {checked.code}, which is no HTTP error")
-    if isinstance(checked, Authenticated) and not checked.username:
-        raise PolicyFailure("returned an Authenticated without a username")
-    return checked
-
-
-# What a change holds is looked at when it is followed.
-_CHANGED = frozenset(("object", "operations"))
-
-
-def _described(value: Any) -> str:
-    return "None" if value is None else f"a value of type {type(value).__name__}"

@@ -3,28 +3,44 @@
 import asyncio
 import contextlib
 import gc
+import logging
 import os
-import signal
 import socket
 import ssl
-from collections.abc import Callable, Generator
-from multiprocessing import parent_process
-from pathlib import Path
+import threading
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from webhooks import certificates, loading, logs, plugin
+from webhooks import credentials, loading, logs, plugin
 from webhooks.app import WebhookApp
+from webhooks.bounds import CLOSE, BoundedProtocol
+from webhooks.connections import Connections
 from webhooks.errors import ConfigurationError
+from webhooks.following import Follower, renewing
+from webhooks.journal import Journal
+from webhooks.life import Phase
+from webhooks.limits import Limits
+from webhooks.lines import Lines
+from webhooks.listening import Listener, allow
+from webhooks.meters import Meters
 from webhooks.plugin import Site
 from webhooks.protocol import ReviewProtocol
 from webhooks.registry import Registry
 from webhooks.settings import Settings
 
+if TYPE_CHECKING:
+    from webhooks.tracing import Tracing
+
+logger = logging.getLogger("webhooks.serving")
+
 KEEP_ALIVE = 120  # seconds; callers keep idle connections for 90, and the one who closes first must be they
-GRACE = 10  # seconds that open reviews have to end
+_QUIET = 1.0  # seconds without a request, after which none is expected just when its connection ends
+_TICK = 0.05  # seconds between two looks whether all connections have ended
 _BACKLOG = 2048
 
 
@@ -58,45 +74,6 @@ class Sockets:
     def tell_ready(self) -> None:
         """Tell whoever started the server that it answers."""
         print(f"ready {self.url}", flush=True)  # noqa: T201
-
-
-def tls_context(settings: Settings) -> ssl.SSLContext:
-    """A TLS context for the settings' certificate; where they name none, a development certificate is made.
-
-    Raises:
-        ConfigurationError: a file is missing, or is not what it must be.
-    """
-    if (settings.tls_cert is None) != (settings.tls_key is None):
-        raise ConfigurationError("a certificate and its key belong together: give both --tls-cert and --tls-key")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.num_tickets = 0  # a resumed session would outlive the removal of the authority that admitted it
-    context.options |= ssl.OP_NO_RENEGOTIATION
-    if settings.client_ca is not None:
-        client_ca = settings.client_ca
-        context.minimum_version = ssl.TLSVersion.TLSv1_3  # 1.2 would resume sessions all the same
-        context.verify_mode = ssl.CERT_REQUIRED
-        _load(client_ca, lambda: context.load_verify_locations(client_ca), "no certificates of an authority")
-    certificate, key = settings.tls_cert, settings.tls_key
-    if certificate is None or key is None:
-        pair = certificates.ensure(settings.certs_dir, names=[*certificates.default_names(), *_name_of(settings.host)])
-        certificate, key = pair.certificate, pair.key
-    what = f"with its key {key}, no usable certificate"
-    _load(certificate, lambda: context.load_cert_chain(certificate, key, password=""), what)
-    return context
-
-
-def _name_of(host: str) -> list[str]:
-    return [] if host in ("0.0.0.0", "::", "") else [host]  # noqa: S104
-
-
-def _load(path: Path, load: Callable[[], object], what: str) -> None:
-    try:
-        load()
-    except ssl.SSLError as error:
-        raise ConfigurationError(f"{path}: {what} ({error.reason or error})") from None
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {_reason(error)}") from None
 
 
 def bind(host: str, port: int, *, shared: bool) -> socket.socket:
@@ -133,17 +110,21 @@ class Server(uvicorn.Server):
 
     Args:
         app: what answers.
+        connections: those that it has.
         tls: the context of its connections; None for plain HTTP.
         http: the protocol of its connections.
         started: called when it answers.
+        grace: seconds that its connections have to end.
     """
 
     def __init__(
         self,
         app: Starlette,
+        connections: Connections,
         tls: ssl.SSLContext | None = None,
-        http: type[asyncio.Protocol] = HttpToolsProtocol,
+        http: type[BoundedProtocol] = BoundedProtocol,
         started: Callable[[], None] | None = None,
+        grace: float = 0.0,
     ) -> None:
         config = uvicorn.Config(
             app,
@@ -152,20 +133,50 @@ class Server(uvicorn.Server):
             lifespan="off",
             log_config=None,
             access_log=False,
+            log_level="warning",
             proxy_headers=False,  # what a caller says of itself is not believed
             server_header=False,
             timeout_keep_alive=KEEP_ALIVE,
-            timeout_graceful_shutdown=GRACE,
-            ssl_context_factory=None if tls is None else lambda *_: tls,
         )
         super().__init__(config)
+        self._connections = connections
+        self._tls = tls
+        self._http = http
         self._started = started
+        self._grace = grace
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer."""
-        await super().startup(sockets)
+        await super().startup([])
+        self.servers = [Listener(each, self._tls, self._connections, self._make) for each in sockets or ()]  # type: ignore[misc]
+        self._connections.watch()
         if self._started is not None:
             self._started()
+
+    def _make(self, peer: str) -> BoundedProtocol:
+        """The protocol of a connection."""
+        return self._http(peer, self._connections, config=self.config, server_state=self.server_state, app_state={})
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let nobody in any more, end each connection with its next answer, and wait for that.
+
+        To end them at once would meet requests that are on their way; and who is told comes again somewhere else.
+        """
+        for server in self.servers:
+            server.close()
+        for listener in sockets or ():
+            listener.close()
+        state, connections = self.server_state, self._connections
+        state.default_headers = [*state.default_headers, CLOSE]
+        for connection in state.connections:
+            connection.shutdown()
+        connections.dismiss(_QUIET)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._grace):
+                while (len(connections) or state.tasks) and not self.force_exit:  # noqa: ASYNC110
+                    await asyncio.sleep(_TICK)
+        if len(connections) and self._grace and not self.force_exit:
+            logger.error("%d connections had not ended within the grace of %g s", len(connections), self._grace)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -173,38 +184,51 @@ class Server(uvicorn.Server):
         yield
 
     def stop(self) -> None:
-        """Let open requests end, and then end; called again, end at once."""
+        """Let open requests end, and then end; called again, end at once. From any thread."""
         self.force_exit = self.should_exit
         self.should_exit = True
 
 
-def on_signal(stop: Callable[[], None]) -> None:
-    """Have this called when the process is asked to end: by a signal, or by the end of the process that made it."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    parent = parent_process()
-    if parent is not None:
-        sentinel = parent.sentinel
-
-        def orphaned() -> None:
-            loop.remove_reader(sentinel)
-            stop()
-
-        loop.add_reader(sentinel, orphaned)
+def connections(port: str, limits: Limits, meters: Meters) -> Connections:
+    """Those at a port, as many as the limits and the system allow."""
+    limits = replace(limits, max_connections=allow(limits.max_connections))
+    return Connections(port, limits, KEEP_ALIVE, meters)
 
 
-def application(settings: Settings) -> WebhookApp:
+def application(settings: Settings, meters: Meters, log: Lines) -> WebhookApp:
     """What answers in one process: the policies that are loaded, and those of plugins.
 
+    Args:
+        settings: how to serve.
+        meters: where it is counted.
+        log: where decisions are written.
+
     Raises:
-        ConfigurationError: for whatever in the policies or the plugins' configuration is not as it must be.
+        ConfigurationError: for whatever in these, the policies or the plugins' configuration is not as it must be.
     """
-    site = Site(settings.workers)
+    site = Site(settings.workers, meters)
     policies = list(loading.load(settings.policies))
     if settings.admission_config is not None:
         policies += plugin.load(settings.admission_config, site)
-    return WebhookApp(Registry(policies), site)
+    callers = credentials.callers(settings, meters)
+    tracing = _tracing() if settings.tracing else None
+    return WebhookApp(Registry(policies), site, settings.limits, callers, _journal(settings, log), tracing)
+
+
+def _journal(settings: Settings, log: Lines) -> Journal | None:
+    if settings.decision_log == "off":
+        return None
+    return Journal(log.put, denials_only=settings.decision_log == "denials")
+
+
+def _tracing() -> "Tracing":
+    try:
+        from webhooks.tracing import Tracing  # here, since what it needs comes with an extra
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"--tracing: there is no module {error.name}: pip install 'cluster-webhooks[tracing]'"
+        ) from None
+    return Tracing.told()
 
 
 def run(settings: Settings) -> None:
@@ -213,11 +237,12 @@ def run(settings: Settings) -> None:
     Raises:
         ConfigurationError: before anything answers, for whatever in the settings or the policies is not as it must be.
     """
-    logs.configure()
-    app = application(settings)
+    meters = Meters()
+    app = application(settings, meters, logs.configure(settings.log_level, meters))
     sockets = Sockets(settings)
-    tls = tls_context(settings)
-    answer(app, tls, sockets.reviews[0], sockets.ops, sockets.tell_ready)
+    with renewing(settings) as files, Follower(files, app.metrics.tally).looking() as tls:
+        begun = partial(app.life.heed_signals, settings.shutdown_delay)
+        answer(app, tls, sockets.reviews[0], sockets.ops, settings.grace, begun, sockets.tell_ready)
 
 
 def answer(
@@ -225,29 +250,37 @@ def answer(
     tls: ssl.SSLContext,
     reviews: socket.socket,
     ops: socket.socket | None,
+    grace: float,
+    begun: Callable[[], None],
     started: Callable[[], None],
 ) -> None:
-    """Answer in this process until it is asked to end.
+    """Answer in this process until its life ends.
 
     Args:
         app: what answers.
         tls: the context of the connections for reviews.
         reviews: where reviews come in.
         ops: where health and metrics are asked for; None for nowhere.
+        grace: seconds that open reviews have at the end.
+        begun: called on the loop before all else.
         started: called when reviews are answered.
-    """
-    servers = [(Server(app, tls, ReviewProtocol, started), reviews)]
-    if ops is not None:
-        servers.insert(0, (Server(Starlette(routes=app.operations)), ops))
 
-    def stop() -> None:
-        for server, _ in servers:
-            server.stop()
+    Raises:
+        ConfigurationError: an isolated policy cannot be.
+    """
+    callers = connections("reviews", app.limits, app.site.meters)
+    server = Server(app, callers, tls, ReviewProtocol, started, grace)
+    for phase in (Phase.DRAINING, Phase.ENDED):
+        app.life.at(phase, server.stop)
+
+    app.site.meters.gauge("webhooks_workers", "Processes that answer.").set(1)
 
     async def serve() -> None:
-        on_signal(stop)
-        await asyncio.gather(*(server.serve([listener]) for server, listener in servers))
-        if not servers[0][0].force_exit:
+        begun()
+        await app.runner.start()
+        with app.pulse.beating(), app.callers.looking(), _operations(app, ops):
+            await server.serve([reviews])
+        if not server.force_exit:
             await app.site.close()
 
     # What is here now stays for good: the collector need not look at it again, nor often at what a large body makes.
@@ -259,6 +292,22 @@ def answer(
         if app.runner.busy:
             logs.flush()
             os._exit(0)  # a thread that a policy does not give back would keep the process for ever
+
+
+@contextlib.contextmanager
+def _operations(app: WebhookApp, listener: socket.socket | None) -> Iterator[None]:
+    """Answer about health and metrics as long as the block lasts: by a thread, whatever keeps the loop."""
+    if listener is None:
+        yield
+        return
+    server = Server(Starlette(routes=app.operations), connections("ops", app.limits, app.site.meters))
+    thread = threading.Thread(target=asyncio.run, args=(server.serve([listener]),), name="ops", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.stop()
+        thread.join(_QUIET)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

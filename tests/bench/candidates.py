@@ -38,9 +38,10 @@ ANSWER = (
 )
 
 
-def _serve(place: Place, *options: str | Path) -> list[str]:
+def _serve(place: Place, *options: str | Path, decision_log: str = "off") -> list[str]:
     command = [sys.executable, "-m", "webhooks", "serve", *map(str, options), "--host", "127.0.0.1"]
-    command += ["--port", str(place.port), "--ops-port", "0"]
+    command += ["--port", str(place.port), "--ops-port", "0", "--shutdown-delay", "0"]
+    command += ["--decision-log", decision_log]  # the peers have none
     return [*command, "--tls-cert", str(place.certificate), "--tls-key", str(place.key)]
 
 
@@ -129,9 +130,17 @@ OURS = Candidate("webhooks", "webhooks", MUTATE, _ours("pair.py"))
 REPLACING = Candidate("replacing", "webhooks, by Replace", MUTATE, _ours("replacing.py"))
 CHECKING = Candidate("checking", "webhooks, validating alone", VALIDATE, _ours("checking.py"), "allow")
 ALLOWING = Candidate("allowing", "webhooks, one that allows", MUTATE, _ours("allowing.py"), "allow", denies=False)
+LOGGING = Candidate(
+    "logging",
+    "webhooks, one that allows, logged",
+    MUTATE,
+    lambda place: _serve(place, "--policies", POLICIES / "allowing.py", decision_log="all"),
+    "allow",
+    denies=False,
+)
 MANY = Candidate("many", "webhooks, one of 200", MUTATE, _many, "allow", denies=False)
 ONE_FIELD = Candidate("one-field", "webhooks, one field", f"{MUTATE}/patch", _ours("one_field.py"), denies=False)
 
 PEERS = [NGINX_LIMIT, CEILING, GO, KOPF]
-EXTRAS = [REPLACING, CHECKING, ALLOWING, MANY]
+EXTRAS = [REPLACING, CHECKING, ALLOWING, LOGGING, MANY]
 EVENTS = IN_MEMORY, IN_REDIS, IN_REDIS_BY_SOCKET = "events-memory", "events-redis", "events-redis-socket"

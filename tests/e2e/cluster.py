@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import secrets
 import sys
 from pathlib import Path
 
@@ -38,7 +39,9 @@ class Cluster:
         self._service_accounts = write_key(folder / "service-accounts.pem")
         self._callers = Authority("callers-ca", folder)
         self.caller = self._callers.user("kube-apiserver-as-caller")
+        self.unlisted = self._callers.user("unlisted")
         self.stranger = Authority("strangers-ca", folder).user("stranger")
+        self.token = secrets.token_hex(32)
         self._audit_log = folder / "audit.log"
 
         etcd = self._start_etcd()
@@ -83,6 +86,7 @@ class Cluster:
             *(sys.executable, "-m", "webhooks", "serve"),
             *("--host", "127.0.0.1", "--port", port),
             *("--certs-dir", self._folder / "certs"),
+            *("--shutdown-delay", 0),
             *options,
             cwd=ROOT,
             env={key: value for key, value in os.environ.items() if not key.startswith("WEBHOOKS_")},
@@ -121,8 +125,11 @@ class Cluster:
 
     def _start_server(self) -> Process:
         """Our own that most tests are about."""
-        options = ("--policies", POLICIES, "--ops-port", self.ops_port)
-        return self.serve("webhooks", self.port, *options, "--client-ca", self._callers.certificate, "--workers", 2)
+        tokens = self._folder / "tokens.csv"
+        tokens.write_text(f"{self.token},the API server\n")
+        options = ("--policies", POLICIES, "--ops-port", self.ops_port, "--workers", 2)
+        callers = ("--client-ca", self._callers.certificate, "--allow-client", "kube-apiserver-as-caller")
+        return self.serve("webhooks", self.port, *options, *callers, "--token-file", tokens)
 
     def _start_asking(self, url: str) -> Process:
         """The API server that asks our server about everything."""
@@ -171,11 +178,17 @@ class Cluster:
 
     def _callback(self, name: str, url: str) -> Path:
         """How the API server reaches our server for one of its questions."""
-        return self._kubeconfig(f"callback-{name}", url, self.authority, _certificate(self.caller))
+        return self._kubeconfig(f"callback-{name}", url, self.authority, self._proof())
+
+    def _proof(self) -> Json:
+        """What the API server shows to our server: a certificate and a token."""
+        file = self._folder / "caller-token"
+        file.write_text(f"{self.token}\n")
+        return {**_certificate(self.caller), "tokenFile": str(file)}
 
     def _admission(self, url: str) -> Path:
-        """The client certificate for admission webhooks, found by their host; and the image policy."""
-        users = [{"name": url.removeprefix("https://"), "user": _certificate(self.caller)}]
+        """What is shown to admission webhooks, found by their host; and the image policy."""
+        users = [{"name": url.removeprefix("https://"), "user": self._proof()}]
         callers = {"apiVersion": "v1", "kind": "Config", "users": users}
         credentials = {
             "apiVersion": "apiserver.config.k8s.io/v1",

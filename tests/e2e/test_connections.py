@@ -22,7 +22,7 @@ QUESTION = {
 }
 
 
-def test_the_api_servers_certificate_is_let_in(cluster: Cluster) -> None:
+def test_the_api_servers_certificate_and_token_are_let_in(cluster: Cluster) -> None:
     status = _ask(cluster, cluster.caller)["status"]
     assert status["denied"] is True
     assert status["reason"] == "the vault is sealed"
@@ -35,6 +35,14 @@ def test_nobody_else_is_let_in(cluster: Cluster, who: str) -> None:
         _ask(cluster, cluster.stranger if who == "stranger" else None)
 
 
+@pytest.mark.parametrize(
+    ("who", "token", "code"), [("unlisted", "good", 403), ("unlisted", "bad", 403), ("caller", "bad", 401)]
+)
+def test_nobody_else_is_heard(cluster: Cluster, who: str, token: str, code: int) -> None:
+    answer = _ask(cluster, getattr(cluster, who), cluster.token if token == "good" else "bad")
+    assert (answer["kind"], answer["code"]) == ("Status", code)
+
+
 @pytest.mark.parametrize("path", ["livez", "readyz", "healthz", "metrics"])
 def test_operators_need_no_certificate(cluster: Cluster, path: str) -> None:
     with urllib.request.urlopen(f"http://127.0.0.1:{cluster.ops_port}/{path}", timeout=10) as answer:
@@ -42,13 +50,14 @@ def test_operators_need_no_certificate(cluster: Cluster, path: str) -> None:
         assert answer.read()
 
 
-def _ask(cluster: Cluster, caller: Pair | None) -> dict:
+def _ask(cluster: Cluster, caller: Pair | None, token: str | None = None) -> dict:
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token or cluster.token}"}
     context = ssl.create_default_context(cafile=cluster.authority)
     if caller:
         context.load_cert_chain(caller.certificate, caller.key)
     connection = http.client.HTTPSConnection("127.0.0.1", cluster.port, context=context, timeout=10)
     try:
-        connection.request("POST", "/authorize", json.dumps(QUESTION), {"Content-Type": "application/json"})
+        connection.request("POST", "/authorize", json.dumps(QUESTION), headers)
         return json.load(connection.getresponse())
     finally:
         connection.close()

@@ -15,6 +15,7 @@ from webhooks.wire.documents import Document
 from webhooks.wire.groups import ADMISSION
 from webhooks.wire.objects import NULL, Object
 from webhooks.wire.outlines import KNOWN, LARGE, wanted
+from webhooks.wire.subjects import Subject, resource
 from webhooks.wire.users import User, user_of
 
 KIND = "AdmissionReview"
@@ -66,6 +67,10 @@ class _Envelope(msgspec.Struct):
     request: _Request
 
 
+class _Named(msgspec.Struct):
+    username: str = ""
+
+
 class _Status(msgspec.Struct, omit_defaults=True):
     message: str
     reason: str
@@ -97,6 +102,7 @@ def _decoder_with(object_: Any) -> "msgspec.json.Decoder[_Envelope]":
 
 
 _decoder = msgspec.json.Decoder(_Envelope)
+_named = msgspec.json.Decoder(_Named)
 _decoders = {kind: _decoder_with(type_) for kind, type_ in KNOWN.items()}
 _KIND = re.compile(rb'"request":\{"uid":"[^"]*","kind":\{[^{}]*?"kind":"(\w+)"')
 _encode = msgspec.json.Encoder().encode
@@ -307,6 +313,34 @@ def label_sets(review: AdmissionReview) -> list[dict[str, str]]:
     return [each.labels() for each in (review._object, review._old_object) if each.present]
 
 
+def describe(review: AdmissionReview, subject: Subject) -> None:
+    """Tell what a review is about, as far as it can be read."""
+    request, named = review._envelope.request, review._envelope.request.resource
+    subject.uid = request.uid
+    subject.operation = request.operation
+    subject.resource = resource(named.group, named.version, named.resource, request.subResource or "")
+    subject.namespace = request.namespace or ""
+    subject.dry_run = bool(request.dryRun)
+    try:
+        subject.name = request.name or review.name
+        if request.userInfo is not msgspec.UNSET:
+            subject.user = _named.decode(request.userInfo).username
+    except (MalformedReview, msgspec.MsgspecError):
+        pass  # no policy has had to read it
+
+
+def secrets(review: AdmissionReview) -> list[str]:
+    """The texts that must not be told, whatever a policy says: what a Secret holds."""
+    if review.kind.kind != "Secret":
+        return []
+    try:
+        trees = review._object.tree, review._old_object.tree
+    except MalformedReview:
+        return []  # no policy could read it either
+    maps = [tree.get(field) for tree in trees if isinstance(tree, dict) for field in ("data", "stringData")]
+    return [value for each in maps if isinstance(each, dict) for value in each.values() if isinstance(value, str)]
+
+
 def decode(body: bytes) -> AdmissionReview:
     """Decode a request.
 
@@ -367,6 +401,13 @@ def _object(raw: msgspec.Raw | msgspec.UnsetType, kind: str, field: str) -> Obje
     if first == _NULL:
         return NULL
     raise MalformedReview(f"request.{field} is not an object")
+
+
+def body(review: AdmissionReview) -> bytes:
+    """The review as a body that decodes to the same, with what policies have changed of it so far."""
+    envelope = review._envelope
+    object_ = msgspec.Raw(review._object.written())
+    return _encode(msgspec.structs.replace(envelope, request=msgspec.structs.replace(envelope.request, object=object_)))
 
 
 def encode(review: AdmissionReview, outcome: Allow | Deny, patch: bytes | None = None) -> bytes:

@@ -8,6 +8,7 @@ from webhooks.decisions import Authenticated, Identity, Unauthenticated
 from webhooks.errors import MalformedReview
 from webhooks.wire import envelopes
 from webhooks.wire.groups import AUTHENTICATION
+from webhooks.wire.subjects import Subject
 
 KIND = "TokenReview"
 
@@ -71,6 +72,15 @@ class TokenReview:
         return f"<TokenReview for {', '.join(self.audiences) or 'any audience'}>"
 
 
+def describe(review: TokenReview, subject: Subject) -> None:
+    """Tell what a review is about: nothing that may be told."""
+
+
+def secrets(review: TokenReview) -> list[str]:
+    """The texts that must not be told, whatever a policy says: the token."""
+    return [review.token]
+
+
 def decode(body: bytes) -> TokenReview:
     """Decode a request.
 
@@ -83,6 +93,11 @@ def decode(body: bytes) -> TokenReview:
     if not envelope.spec.token:
         raise MalformedReview("spec.token is empty")
     return TokenReview(envelope)
+
+
+def body(review: TokenReview) -> bytes:
+    """The review as a body that decodes to the same."""
+    return _encode(review._envelope)
 
 
 def encode(review: TokenReview, outcome: Identity) -> bytes:

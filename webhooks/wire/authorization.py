@@ -8,6 +8,7 @@ from webhooks.decisions import Allow, Deny, Opinion
 from webhooks.errors import MalformedReview
 from webhooks.wire import envelopes
 from webhooks.wire.groups import AUTHORIZATION
+from webhooks.wire.subjects import Subject, resource
 
 KIND = "SubjectAccessReview"
 
@@ -162,6 +163,24 @@ class AccessReview:
         return f"<AccessReview {self.user} {self.verb} {what}>"
 
 
+def describe(review: AccessReview, subject: Subject) -> None:
+    """Tell what a review is about."""
+    subject.operation = review.verb
+    subject.resource = (
+        resource(review.group, review.version, review.resource, review.subresource)
+        if review.is_resource
+        else review.path
+    )
+    subject.namespace = review.namespace
+    subject.name = review.name
+    subject.user = review.user
+
+
+def secrets(_: AccessReview) -> list[str]:
+    """The texts that must not be told: none."""
+    return []
+
+
 def decode(body: bytes) -> AccessReview:
     """Decode a request.
 
@@ -175,6 +194,11 @@ def decode(body: bytes) -> AccessReview:
     if (spec.resource_attributes is None) == (spec.non_resource_attributes is None):
         raise MalformedReview("exactly one of spec.resourceAttributes and spec.nonResourceAttributes is needed")
     return AccessReview(envelope)
+
+
+def body(review: AccessReview) -> bytes:
+    """The review as a body that decodes to the same."""
+    return _encode(review._envelope)
 
 
 def encode(review: AccessReview, outcome: Opinion) -> bytes:

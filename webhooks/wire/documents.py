@@ -83,6 +83,11 @@ class Document:
                 raise
         return self._tree
 
+    def written(self) -> bytes:
+        """The value as JSON: as it came, or where it was made here, as it is now."""
+        raw = self._raw() if callable(self._raw) else self._raw
+        return bytes(raw) or orjson.dumps(self.tree)
+
     def _read(self) -> tuple[Any, bytes | None]:
         raw = self._raw() if callable(self._raw) else self._raw
         return _read(bytes(raw), _OBJECT_DEPTH)

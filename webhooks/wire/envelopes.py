@@ -8,8 +8,6 @@ import msgspec
 from webhooks.errors import MalformedReview
 from webhooks.wire.documents import MAX_DEPTH, load, load_exactly
 
-MAX_BODY = 7 * 1024 * 1024  # bytes; an API server's objects end at about 3 MiB, and an update brings two
-
 _encode = msgspec.json.Encoder().encode
 _STAND_IN_SIZE = 64
 

@@ -8,6 +8,7 @@ from webhooks.decisions import Decision, Deny
 from webhooks.references import ImageReference
 from webhooks.wire import envelopes
 from webhooks.wire.groups import IMAGE_POLICY
+from webhooks.wire.subjects import Subject
 
 KIND = "ImageReview"
 
@@ -81,6 +82,17 @@ class ImageReview:
         return [ImageReference.parse(image) for image in self.images]
 
 
+def describe(review: ImageReview, subject: Subject) -> None:
+    """Tell what a review is about."""
+    subject.namespace = review.namespace
+    subject.images = review.images
+
+
+def secrets(_: ImageReview) -> list[str]:
+    """The texts that must not be told: none."""
+    return []
+
+
 def decode(body: bytes) -> ImageReview:
     """Decode a request.
 
@@ -91,6 +103,11 @@ def decode(body: bytes) -> ImageReview:
     if envelope.kind != KIND or envelope.apiVersion not in IMAGE_POLICY:
         raise envelopes.unknown(envelope.apiVersion, envelope.kind, KIND)
     return ImageReview(envelope)
+
+
+def body(review: ImageReview) -> bytes:
+    """The review as a body that decodes to the same."""
+    return _encode(review._envelope)
 
 
 def encode(review: ImageReview, outcome: Decision) -> bytes:

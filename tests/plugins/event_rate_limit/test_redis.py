@@ -493,8 +493,8 @@ def test_a_password_is_read_again_when_it_is_needed(
 
 @needs_redis
 def test_a_store_whose_certificate_is_not_known_is_away(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    pair = certificates.ensure(tmp_path / "theirs", names=["127.0.0.1"])
-    certificates.ensure(tmp_path / "ours", names=["127.0.0.1"])
+    pair = certificates.issue(tmp_path / "theirs", names=["127.0.0.1"])
+    certificates.issue(tmp_path / "ours", names=["127.0.0.1"])
     tls_port = free_port()
     files = ("--tls-cert-file", pair.certificate, "--tls-key-file", pair.key, "--tls-ca-cert-file", pair.ca)
 
