@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from webhooks.reviewing import streams
@@ -140,7 +140,15 @@ PIECES = [
 ]
 
 
+@pytest.mark.parametrize("ends", ["\x85", "\u2028", "\r", "\n", "\r\n"])
+def test_lines_are_counted_as_editors_do(ends: str) -> None:
+    raw = f"# a{ends}# b{ends}{ends}a: [{ends}".encode()
+    [found] = parse(raw, "f")
+    assert found.line == raw.count(b"\n") + 1
+
+
 @given(st.lists(st.sampled_from(PIECES)).map(b"".join))
+@example(b"%YAML 1.1\n\xc2\x85\xc2\x85")
 def test_whatever_comes_in(raw: bytes) -> None:
     """Nothing is raised, something is said, and where."""
     told = list(parse(raw, "f"))

@@ -17,6 +17,8 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 # What ends a document, at the beginning of a line, whatever is broken before it.
 _END = re.compile(rb"^(?:---(?=[ \t\r\n]|\Z)|\.\.\.[ \t\r]*(?:\n|\Z))", re.MULTILINE)
+_YAML_BREAK = re.compile("\r(?!\n)|[\x85\u2028\u2029]")
+_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 _PROLOGUE = re.compile(rb"(?:[ \t\r]*(?:#[^\n]*)?\n|%[^\n]*\n)*")
 _JSON = re.compile(r'(?:---[ \t]*(?:#[^\n]*)?\r?\n)?\s*(?=\{\s*["}])')
 _NEXT_JSON = re.compile(r"^\{", re.MULTILINE)
@@ -147,10 +149,19 @@ def _documents(chunk: bytes, file: str, line: int) -> Iterator[Found]:
     try:
         tree = Tree(text)
     except Unreadable as unreadable:
-        yield Problem(file, line + unreadable.line, unreadable.what)
+        yield Problem(file, line + _counted(text, unreadable.line), unreadable.what)
     else:
         if tree.value is not None:
-            yield from _expanded(tree.value, file, line + tree.line, [line + each for each in tree.lines_of("items")])
+            lines = [line + _counted(text, each) for each in tree.lines_of("items")]
+            yield from _expanded(tree.value, file, line + _counted(text, tree.line), lines)
+
+
+def _counted(text: str, line: int) -> int:
+    """A line of YAML as editors count it, to which fewer characters end a line."""
+    if not _YAML_BREAK.search(text):
+        return line
+    begins = [0, *(each.end() for each in _BREAK.finditer(text))]
+    return text.count("\n", 0, begins[min(line, len(begins) - 1)])
 
 
 def _json_documents(text: str, start: int, file: str, line: int) -> Iterator[Found]:
