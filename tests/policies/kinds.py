@@ -9,6 +9,20 @@ from webhooks.testing import admission
 from ..builders import AnyPolicy, Json, decide
 from .objects import SHAPES
 
+# Requests, and whether they are about what people make: namespaces, pods and workloads.
+PEOPLES: list[tuple[Json, bool]] = [
+    ({}, True),
+    ({"operation": "UPDATE"}, True),
+    ({"operation": "DELETE"}, False),
+    ({"operation": "CONNECT", "subResource": "exec"}, False),
+    ({"operation": "UPDATE", "subResource": "status"}, False),
+    ({"resource": "v1/namespaces"}, True),
+    ({"resource": "v1/secrets"}, False),
+    ({"resource": "apps/v1/deployments"}, True),
+    ({"resource": "apps/v1/deployments", "subResource": "scale"}, False),
+    ({"resource": "batch/v1/cronjobs"}, True),
+]
+
 
 def service(**spec: Any) -> Json:
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": [], **spec}}

@@ -7,6 +7,7 @@ from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.loading import load
 
 from ..builders import Json, admission_review, decide, pod
+from .kinds import PEOPLES
 
 [required_labels] = load(["library:required_labels"])
 
@@ -79,21 +80,7 @@ def test_nothing_but_labels_is_decoded() -> None:
     assert not review.lent
 
 
-@pytest.mark.parametrize(
-    ("request_", "wanted"),
-    [
-        ({}, True),
-        ({"operation": "UPDATE"}, True),
-        ({"operation": "DELETE"}, False),
-        ({"operation": "CONNECT", "subResource": "exec"}, False),
-        ({"operation": "UPDATE", "subResource": "status"}, False),
-        ({"resource": "v1/namespaces"}, True),
-        ({"resource": "v1/secrets"}, False),
-        ({"resource": "apps/v1/deployments"}, True),
-        ({"resource": "apps/v1/deployments", "subResource": "scale"}, False),
-        ({"resource": "batch/v1/cronjobs"}, True),
-    ],
-)
+@pytest.mark.parametrize(("request_", "wanted"), PEOPLES)
 def test_it_asks_about_what_people_make(request_: Json, wanted: bool) -> None:
     verdict = decide(admission_review(**{"obj": pod(), **request_}), required_labels) if wanted else None
     assert required_labels.match.wants_kind(admission_review(**request_)) is wanted

@@ -378,9 +378,9 @@ def _decode(body: bytes) -> tuple[_Envelope, Callable[[], Any] | None]:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return envelopes.decode(_decoder, body), None
         written = _encode(envelope)
-        if body.startswith(written) and len(body) - len(written) <= body.endswith(b"\n"):
-            return envelope, lambda: _encode(envelope.request.object)
         if len(written) == len(body) - body.endswith(b"\n"):
+            if body.startswith(written):
+                return envelope, lambda: _encode(envelope.request.object)
             return envelope, lambda: _decoder.decode(body).request.object
     return envelopes.decode(_decoder, body), None
 
