@@ -36,11 +36,9 @@ def seen(review: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("name", [name for name, body in BODIES.items() if body["kind"] in KINDS])
 def test_a_review_survives_being_written(name: str, group: str) -> None:
     body = BODIES[name]
-    if body["kind"] not in KINDS:
-        pytest.skip("no review")
     wire = WIRES[KINDS[body["kind"]]]
     review = wire.decode(written(spelled(body, group)))
     again = wire.decode(wire.body(review))
