@@ -5,7 +5,8 @@ from typing import TypeVar
 
 import msgspec
 
-from webhooks.decisions import Outcome
+from webhooks.decisions import Deny, Outcome
+from webhooks.exemptions import Exemption
 
 MAX_WARNING = 256  # characters, of each warning once all of them pass MAX_WARNINGS
 MAX_WARNINGS = 4096
@@ -39,6 +40,22 @@ class Notes:
         """Note that a policy failed and was passed over."""
         self._warnings[f"policy {policy!r} failed and was passed over"] = None
         self._annotate(policy, f"{policy}.failed", "passed over")
+
+    def add_denial(self, policy: str, denial: Deny, *, warn: bool) -> None:
+        """Note a denial that its operator does not enforce: as a warning, or for the audit record alone."""
+        message = _CONTROL.sub(" ", denial.message).strip()
+        if warn:
+            self._warnings[f"{policy}: {message}"] = None
+        else:
+            self._annotate(policy, f"{policy}.denied", message)
+
+    def add_exemption(self, policy: str, exemption: Exemption) -> None:
+        """Note that a policy was not asked, and why."""
+        self._annotate(policy, f"{policy}.exempted", exemption.reason)
+
+    def add_ended(self, policy: str, exemption: Exemption) -> None:
+        """Note that a policy was asked, since an exemption has ended."""
+        self._warnings[f"{policy}: an exemption ended {exemption.end} ({exemption.reason})"] = None
 
     def on(self, outcome: T) -> T:
         """The outcome with all that was noted, and nothing else."""

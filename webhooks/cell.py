@@ -68,7 +68,7 @@ def _load(charge: Charge) -> AnyPolicy:
     logs.configure()
     for policy in loading.load_file(Path(charge.file)):
         if policy.name == charge.name:
-            return policy
+            return policy.bind(**charge.parameters)
     raise ConfigurationError(f"{charge.file}: no policy of the name {charge.name!r} is made by this file")
 
 

@@ -1,19 +1,15 @@
 """The command line. A mistake of its user is a line on standard error and exit code 2, never a traceback."""
 
-import math
+import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 
-from webhooks import __version__
+from webhooks import __version__, flags
 from webhooks.certificates import commands
-from webhooks.durations import parse_duration
 from webhooks.errors import ConfigurationError
-from webhooks.limits import Limits
-from webhooks.settings import Extent, Level, Settings
 
 
 class _Commands(click.Group):
@@ -29,7 +25,10 @@ class _Commands(click.Group):
             sys.exit(2)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "auto_envvar_prefix": "WEBHOOKS"}
+
+
+@click.group(cls=_Commands, context_settings=_CONTEXT)
 @click.version_option(__version__, prog_name="webhooks")
 def main() -> None:
     """Answer a cluster's admission, authorization, token and image reviews by plain Python functions."""
@@ -37,138 +36,23 @@ def main() -> None:
 
 main.add_command(commands.certs)
 
-_PORT = click.IntRange(0, 65535)
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-class _Duration(click.ParamType[float]):
-    """Seconds, written as such or as Go writes durations."""
+def _read(context: click.Context, _parameter: click.Parameter, config: Path | None) -> Path | None:
+    """Have a configuration say what neither a flag nor the environment says."""
+    if config is not None:
+        from webhooks import configured
 
-    name = "duration"
-
-    def __init__(self, least: float = 0.0, most: float = math.inf) -> None:
-        self._least = least
-        self._most = most
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The seconds."""
-        text = str(value)
-        try:
-            seconds = parse_duration(f"{text}s" if text[-1:].isdigit() else text) / 1e9
-        except ValueError:
-            seconds = -1.0
-        if seconds < 0:
-            self.fail(f"{text!r} is no duration, such as 10s or 1m30s", param, ctx)
-        if not self._least <= seconds <= self._most:
-            self.fail(f"{text!r} is not between {self._least:g}s and {self._most:g}s", param, ctx)
-        return seconds
+        context.default_map = flags.defaults(configured.read(config).settings)
+    return config
 
 
-_DURATION = _Duration()
-_COUNT = click.IntRange(1, 1_000_000)
-_SIZE = click.IntRange(1024, 64 * 1024**2)
-_PATIENCE = _Duration(0.1, 60)  # the most is the event loop's own patience with TLS
-_LIMITS: dict[str, tuple[click.ParamType[int] | click.ParamType[float], str]] = {
-    "max_connections": (_COUNT, "Connections at each port. When it is full, those that wait longest make room."),
-    "max_connections_per_peer": (_COUNT, "Connections with one address."),
-    "max_in_flight": (_COUNT, "Reviews whose policies are waited for at once; those that run in place do not count."),
-    "max_queue": (click.IntRange(0, 1_000_000), "Reviews that wait for their turn; more are answered with 429."),
-    "max_body": (_SIZE, "Bytes of a review."),
-    "max_headers": (_COUNT, "Headers of a request."),
-    "max_header_bytes": (click.IntRange(1024, 1024**2), "Bytes of a request's headers."),
-    "tls_timeout": (_PATIENCE, "For a TLS handshake."),
-    "header_timeout": (_PATIENCE, "For a request's headers."),
-    "body_timeout": (_PATIENCE, "For a request's body, and for taking an answer."),
-}
-
-
-def _limits(command: Callable[..., None]) -> Callable[..., None]:
-    """Options for what a process takes."""
-    for name, (type_, help_) in reversed(_LIMITS.items()):
-        flag, default = f"--{name.replace('_', '-')}", getattr(Limits, name)
-        if type_ is _PATIENCE:
-            default = f"{default:g}s"
-        command = click.option(flag, name, type=type_, default=default, show_default=True, help=help_)(command)
-    return command
-
-
-@main.command(epilog="Try it: webhooks serve --policies library:required_labels")
-@click.option(
-    "--policies",
-    multiple=True,
-    metavar="PATH_OR_NAME",
-    help="A policy file, a folder of them, or library:NAME for a ready one. Repeat it for more.",
+@main.command(
+    epilog="Try it: webhooks serve --policies library:required_labels. "
+    "Each option can be a variable too: WEBHOOKS_SERVE_PORT for --port."
 )
-@click.option(
-    "--admission-config",
-    type=_FILE,
-    help="An AdmissionConfiguration that names plugins, such as EventRateLimit, with their configuration (YAML).",
-)
-@click.option("--host", default=Settings.host, show_default=True, help="The address to listen at.")
-@click.option("--port", type=_PORT, default=Settings.port, show_default=True, help="For reviews, over TLS; 0 for any.")
-@click.option(
-    "--ops-port",
-    type=_PORT,
-    default=Settings.ops_port,
-    show_default=True,
-    help="For health and metrics, plain HTTP; 0 for none.",
-)
-@click.option(
-    "--certs-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Settings.certs_dir,
-    show_default=True,
-    help="Where a development authority and certificate are kept, or made if no certificate is given.",
-)
-@click.option("--tls-cert", type=_FILE, help="The serving certificate with its chain (PEM).")
-@click.option("--tls-key", type=_FILE, help="Its private key (PEM).")
-@click.option("--client-ca", type=_FILE, help="Only take callers with a certificate that one of these signed (PEM).")
-@click.option(
-    "--allow-client",
-    multiple=True,
-    metavar="NAME",
-    help="Of those, only ones for this common name, DNS name, URI, email or IP address. Repeat it for more.",
-)
-@click.option(
-    "--token-file", type=_FILE, help="Only take callers with a bearer token of this file: lines of TOKEN,USER; or YAML."
-)
-@click.option("--oidc-issuer", metavar="URL", help="Only take callers with a bearer token of this issuer.")
-@click.option("--oidc-audience", metavar="TEXT", help="Of those, only ones that are for this audience.")
-@click.option(
-    "--oidc-subject", multiple=True, metavar="TEXT", help="Of those, only ones of this subject. Repeat it for more."
-)
-@click.option("--oidc-ca", type=_FILE, help="Who signs the issuer's certificate (PEM); else whom this host trusts.")
-@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes that answer.")
-@click.option(
-    "--shutdown-delay",
-    type=_DURATION,
-    default=Settings.shutdown_delay,
-    show_default="10s",
-    help="From SIGTERM until nobody is let in any more: time for callers to learn that the server is not ready.",
-)
-@click.option(
-    "--grace",
-    type=_DURATION,
-    default=Settings.grace,
-    show_default="50s",
-    help="For open reviews and connections to end after that.",
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(get_args(Level)),
-    default=Settings.log_level,
-    show_default=True,
-    help="Records of the log below it are left out.",
-)
-@click.option(
-    "--decision-log",
-    type=click.Choice(get_args(Extent)),
-    default=Settings.decision_log,
-    show_default=True,
-    help="Which reviews are written to the log, with what became of them.",
-)
-@click.option("--tracing", is_flag=True, help="Send spans of reviews and policies to where OTEL_* variables say.")
-@_limits
+@flags.flags(_read)
 def serve(**options: Any) -> None:
     """Answer reviews until a signal ends it.
 
@@ -176,12 +60,38 @@ def serve(**options: Any) -> None:
     """
     from webhooks import serving, workers  # here, since they take longer to import than the help takes to show
 
-    options["ops_port"] = options["ops_port"] or None
-    limits = Limits(**{name: options.pop(name) for name in _LIMITS})
-    settings = Settings(limits=limits, **options)
-    if not settings.policies and settings.admission_config is None:
-        raise click.UsageError("Nothing to serve: give --policies, --admission-config, or both.")
+    settings = flags.settings(options)
+    if not settings.policies and settings.admission_config is None and settings.config is None:
+        raise click.UsageError("Nothing to serve: give --config, --policies or --admission-config.")
     (serving if settings.workers == 1 else workers).run(settings)
+
+
+@main.command(epilog="Try it: webhooks check webhooks.yaml")
+@click.argument("file", type=_FILE)
+def check(file: Path) -> None:
+    """Say everything that is wrong with a configuration FILE, or what policies it has.
+
+    Exits with 0 where nothing is wrong, 2 where something is.
+    """
+    from webhooks import configured
+
+    configuration = configured.read(file)
+    policies = configured.checked(configuration)
+    for policy in policies:
+        click.echo(f"{policy.kind:<15} {policy.name}{'' if policy.mode == 'enforce' else f' ({policy.mode})'}")
+    for line in configured.ended(policies):
+        click.echo(f"webhooks: {line}", err=True)
+
+
+@main.command(epilog="Try it: webhooks schema > webhooks.schema.json")
+def schema() -> None:
+    """Print the JSON Schema of configurations, by which editors complete and check them.
+
+    Begin a configuration with the line "# yaml-language-server: $schema=webhooks.schema.json".
+    """
+    from webhooks import configured
+
+    click.echo(json.dumps(configured.schema(), indent=2))
 
 
 @main.command(epilog="Try it: webhooks review --policies library:required_labels manifests/")

@@ -43,17 +43,35 @@ class Verdict(msgspec.Struct):
     patch: bytes | None = None
 
 
-def _everyone(review: Any, policies: Iterable[AnyPolicy]) -> list[tuple[AnyPolicy, Any]]:
-    return [(policy, review.fresh()) for policy in policies]
+def _everyone(review: Any, policies: Iterable[AnyPolicy], notes: Notes) -> list[tuple[AnyPolicy, Any]]:
+    """Those to ask, each with its own review."""
+    return [
+        (policy, review.fresh()) for policy in policies if not (policy.exemptions and _exempt(policy, review, notes))
+    ]
+
+
+def _exempt(policy: AnyPolicy, review: Any, notes: Notes) -> bool:
+    """Whether the operator has exempted a review from a policy, which is noted; and so is that one did until lately."""
+    ended = None
+    for exemption in policy.exemptions:
+        if exemption.covers(review.fresh()):
+            if not exemption.expired:
+                notes.add_exemption(policy.name, exemption)
+                return True
+            ended = exemption
+    if ended is not None:
+        notes.add_ended(policy.name, ended)
+    return False
 
 
 def _unanimous(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
     """All are asked and all must allow; every reason is shown."""
-    results = yield (everyone := _everyone(review, policies))
+    notes, denials = Notes(), []
+    everyone = _everyone(review, policies, notes)
+    results = (yield everyone) if everyone else []
     for _, own in everyone:
         if own.lent:
             _refuse_changed(own)
-    notes, denials = Notes(), []
     for result in results:
         denial = _denial(result, notes)
         if denial is not None:
@@ -69,8 +87,10 @@ def _threaded(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
     patches: list[bytes | None] = []
     notes = Notes()
     for policy in policies:
-        if not policy.match.unconditional and not policy.match.wants(review):
+        if not policy.unconditional and not policy.wants(review):
             continue  # asked again for each, since those before may have changed what it goes by
+        if policy.exemptions and _exempt(policy, review, notes):
+            continue
         own = review.fresh()
         [result] = yield [(policy, own)]
         if own.lent:
@@ -150,13 +170,14 @@ def _patch(original: Object, changed: Object, patches: Sequence[bytes | None]) -
 
 def _authorized(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
     """Deny beats Allow beats NoOpinion; a failure, which might have been a denial, beats all but Deny."""
-    results = yield _everyone(review, policies)
+    everyone = _everyone(review, policies, Notes())  # which the answer has no place for
+    results = (yield everyone) if everyone else []
     return Verdict(_ranked(results, (Deny, Allow, NoOpinion)), results)
 
 
 def _authenticated(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
     """Unauthenticated beats Authenticated beats NoOpinion; a failure beats all but Unauthenticated."""
-    results = yield _everyone(review, policies)
+    results = yield _everyone(review, policies, Notes())
     outcome = _ranked(results, (Unauthenticated, Authenticated, NoOpinion))
     return Verdict(_for_audiences(outcome, review) if isinstance(outcome, Authenticated) else outcome, results)
 
@@ -178,7 +199,7 @@ def _ranked(results: Sequence[Result], ranks: tuple[type[Outcome], ...]) -> Outc
         return refused[0] if len(refused) == 1 else _merge_refusals(refused)
     if None in outcomes:
         return None
-    return next(outcome for rank in ranks for outcome in outcomes if isinstance(outcome, rank))
+    return next((outcome for rank in ranks for outcome in outcomes if isinstance(outcome, rank)), NoOpinion())
 
 
 def _merge_refusals(refused: Sequence[Outcome]) -> Outcome:
@@ -199,6 +220,15 @@ def _failed_opinion(result: Result) -> Outcome | None:
 
 def _denial(result: Result, notes: Notes) -> Deny | None:
     """The denial that a result comes to, if it is one; its warnings and annotations are noted."""
+    denial = _own_denial(result, notes)
+    if denial is None or result.policy.mode == "enforce":
+        return denial
+    notes.add_denial(result.policy.name, denial, warn=result.policy.mode == "warn")
+    return None
+
+
+def _own_denial(result: Result, notes: Notes) -> Deny | None:
+    """The same, whatever its operator makes of denials."""
     outcome = result.outcome
     if outcome is not None:
         if outcome.warnings or outcome.audit:

@@ -10,27 +10,36 @@ from webhooks.errors import ConfigurationError
 
 
 class Globs:
-    """Names and shell patterns (``*``, ``?``); none at all matches everything."""
+    """Names and shell patterns (``*``, ``?``); none at all matches everything.
 
-    __slots__ = ("_names", "_patterns", "texts")
+    Attributes:
+        texts: as they were given; None for everything.
+        excluded: names and patterns of those that are not matched all the same.
+    """
 
-    def __init__(self, texts: Iterable[str] | None) -> None:
+    __slots__ = ("_names", "_patterns", "_without", "excluded", "texts")
+
+    def __init__(self, texts: Iterable[str] | None, excluded: Iterable[str] = ()) -> None:
         self.texts = None if texts is None else strings(texts)
+        self.excluded = strings(excluded)
         self._names = frozenset(text for text in self.texts or () if not _is_pattern(text))
         self._patterns = tuple(re.compile(translate(text)) for text in self.texts or () if _is_pattern(text))
+        self._without = Globs(self.excluded) if self.excluded else None
 
     def __repr__(self) -> str:
-        return f"Globs({self.texts!r})"
+        return f"Globs({self.texts!r}, {self.excluded!r})" if self.excluded else f"Globs({self.texts!r})"
 
     def match(self, name: str) -> bool:
         """Whether the name is among them."""
+        if self._without is not None and self._without.match(name):
+            return False
         if self.texts is None or name in self._names:
             return True
         return any(pattern.match(name) for pattern in self._patterns)
 
     def match_any(self, names: Iterable[str]) -> bool:
         """Whether one of the names is among them."""
-        return self.texts is None or any(self.match(name) for name in names)
+        return self is EVERYTHING or any(self.match(name) for name in names)
 
 
 def _is_pattern(text: str) -> bool:

@@ -38,11 +38,12 @@ _PAUSE, _MAX_PAUSE = 0.1, 5.0  # seconds between processes that end one after th
 _ENVIRONMENT = ("LANG", "LC_ALL", "LC_CTYPE", "PATH", "TMPDIR", "TZ")
 
 
-class Charge(msgspec.Struct):
-    """What a process is for: the policy of this name, which this file makes."""
+class Charge(msgspec.Struct, omit_defaults=True):
+    """What a process is for: the policy of this name, which this file makes, with parameters that are set beside it."""
 
     file: str
     name: str
+    parameters: dict[str, Any] = {}
 
 
 class Reply(msgspec.Struct, omit_defaults=True):
@@ -238,7 +239,8 @@ class Isolation:
     async def _start(self) -> None:
         process = await _Process.start()
         self._processes.add(process)
-        charge = _encode(Charge(self._policy.origin.home, self._policy.name))
+        origin = self._policy.origin
+        charge = _encode(Charge(origin.home, origin.name, dict(self._policy.configured)))
         try:
             async with asyncio.timeout(_START_TIME):
                 reply = await process.ask(charge, _START_TIME)

@@ -2,31 +2,34 @@
 
 from dataclasses import dataclass
 
+from webhooks.options import option
+
+_MOST = 1_000_000
+_LONGEST = 60  # seconds; the event loop's own patience with TLS
+
 
 @dataclass(frozen=True)
 class Limits:
     """How much is taken. The defaults suit callers that keep 25 idle connections each, as API servers do.
 
-    Attributes:
-        max_connections: at each port.
-        max_connections_per_peer: of those, with one address.
-        max_in_flight: reviews whose policies are waited for.
-        max_queue: reviews that wait for their turn behind those.
-        max_body: bytes of a request's body; an API server's objects end at about 3 MiB, and an update brings two.
-        max_headers: headers of a request, and those behind its body.
-        max_header_bytes: of a request's first line and headers.
-        tls_timeout: seconds for the TLS handshake, and for the end of a connection.
-        header_timeout: seconds for a request's headers, from their first byte; for the first ones, from the handshake.
-        body_timeout: seconds for a request's body, from the end of its headers; and for taking an answer.
+    An API server's objects end at about 3 MiB, and an update brings two. A header's time counts from its first byte,
+    for the first ones from the handshake; a body's from the end of its headers.
     """
 
-    max_connections: int = 4096
-    max_connections_per_peer: int = 2048
-    max_in_flight: int = 64
-    max_queue: int = 1024
-    max_body: int = 7 * 1024 * 1024
-    max_headers: int = 100
-    max_header_bytes: int = 32 * 1024
-    tls_timeout: float = 5.0
-    header_timeout: float = 5.0
-    body_timeout: float = 10.0
+    max_connections: int = option(
+        4096, "Connections at each port. When it is full, those that wait longest make room.", least=1, most=_MOST
+    )
+    max_connections_per_peer: int = option(2048, "Connections with one address.", least=1, most=_MOST)
+    max_in_flight: int = option(
+        64,
+        "Reviews whose policies are waited for at once; those that run in place do not count.",
+        least=1,
+        most=_MOST,
+    )
+    max_queue: int = option(1024, "Reviews that wait for their turn; more are answered with 429.", least=0, most=_MOST)
+    max_body: int = option(7 * 1024 * 1024, "Bytes of a review.", least=1024, most=64 * 1024**2)
+    max_headers: int = option(100, "Headers of a request, and those behind its body.", least=1, most=_MOST)
+    max_header_bytes: int = option(32 * 1024, "Bytes of a request's headers.", least=1024, most=1024**2)
+    tls_timeout: float = option(5.0, "For a TLS handshake.", least=0.1, most=_LONGEST)
+    header_timeout: float = option(5.0, "For a request's headers.", least=0.1, most=_LONGEST)
+    body_timeout: float = option(10.0, "For a request's body, and for taking an answer.", least=0.1, most=_LONGEST)

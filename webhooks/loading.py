@@ -1,6 +1,7 @@
 """From files to policies: a file, a folder of files, or ``library:NAME`` for one of the ready policies."""
 
 import importlib.util
+import re
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,8 @@ from webhooks.policy import AnyPolicy, Policy, watching
 from webhooks.registry import Registry
 
 _LIBRARY = "library:"
+_OBJECT = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
+_IN_FILE = re.compile(r"(?P<file>.*\.py):(?P<name>[A-Za-z0-9_.-]+)")
 
 
 def load(sources: Iterable[str]) -> Registry:
@@ -25,6 +28,38 @@ def load(sources: Iterable[str]) -> Registry:
         ConfigurationError: something does not load, or does not fit together; `LoadError` names the file and line.
     """
     return Registry(policy for source in sources for file in _files(source) for policy in load_file(file))
+
+
+def find(use: str, folder: Path) -> list[AnyPolicy]:
+    """The policies that a configuration names.
+
+    Args:
+        use: a file or folder, ``FILE.py:POLICY``, ``library:NAME`` or ``package.module:NAME``.
+        folder: where paths begin.
+
+    Raises:
+        ConfigurationError: something does not load, or there is no such policy.
+    """
+    in_file, in_module = _IN_FILE.fullmatch(use), _OBJECT.fullmatch(use)
+    if in_file:
+        return [_chosen(load_file(_file(in_file["file"], folder)), in_file["name"], in_file["file"])]
+    if in_module and not use.startswith(_LIBRARY):
+        return [_imported(in_module["module"], in_module["name"])]
+    source = use if use.startswith(_LIBRARY) else str(folder / use)
+    return [policy for file in _files(source) for policy in load_file(file)]
+
+
+def places(use: str, folder: Path) -> list[Path]:
+    """The files and folders whose contents decide what `find` finds: those that are likely to change."""
+    if use.startswith(_LIBRARY) or (_OBJECT.fullmatch(use) and not _IN_FILE.fullmatch(use)):
+        return []
+    in_file = _IN_FILE.fullmatch(use)
+    return [(folder / (in_file["file"] if in_file else use)).absolute()]
+
+
+def files(place: Path) -> list[Path]:
+    """The policy files at a place: it, or those that it holds; none where there is nothing."""
+    return _folder(place) if place.is_dir() else [place]
 
 
 def library() -> dict[str, Path]:
@@ -83,6 +118,38 @@ def load_file(path: Path) -> list[AnyPolicy]:
             path=str(path),
         )
     return served
+
+
+def _file(name: str, folder: Path) -> Path:
+    path = (folder / name).absolute()
+    if not path.is_file():
+        raise LoadError("no such file", path=name)
+    return path
+
+
+def _chosen(policies: list[AnyPolicy], name: str, file: str) -> AnyPolicy:
+    for policy in policies:
+        if policy.name == name:
+            return policy
+    raise LoadError(f"no policy {name} in it; it has {', '.join(policy.name for policy in policies)}", path=file)
+
+
+def _imported(module: str, name: str) -> AnyPolicy:
+    """A policy of a package that is installed beside us."""
+    place = f"{module}:{name}"
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        raise LoadError(f"there is no module {error.name}: is it installed beside webhooks?", path=place) from None
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        raise LoadError(f"the module cannot be imported: {what}", path=place) from error
+    if not isinstance(found, Policy):
+        what = "nothing of that name" if found is None else f"a {type(found).__name__}"
+        raise LoadError(f"{what}, and no policy: decorate a function to make one", path=place)
+    return found
 
 
 def _files(source: str) -> Iterator[Path]:

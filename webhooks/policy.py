@@ -30,6 +30,7 @@ from webhooks.decisions import (
     Unauthenticated,
 )
 from webhooks.errors import ConfigurationError
+from webhooks.exemptions import Exemption
 from webhooks.globs import EVERYTHING, Globs
 from webhooks.matching import AccessMatch, AdmissionMatch, AnyMatch, ImageMatch
 from webhooks.rules import rules
@@ -42,6 +43,7 @@ from webhooks.wire.images import ImageReview
 
 Kind: TypeAlias = Literal["mutating", "validating", "authorizing", "authenticating", "image_policy"]
 OnError: TypeAlias = Literal["deny", "allow"]
+Mode: TypeAlias = Literal["enforce", "warn", "audit"]
 
 OUTCOMES: Mapping[Kind, tuple[type[Outcome], ...]] = {
     "mutating": (Allow, Deny, Replace, Patch),
@@ -67,11 +69,19 @@ Match: TypeAlias = AdmissionMatch | AccessMatch | ImageMatch | AnyMatch
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a policy was written: a file and a line in it, and the file whose execution made it, perhaps another."""
+    """Where a policy was written: a file and a line in it.
+
+    Attributes:
+        path: the file.
+        line: in it.
+        home: the file whose execution made it, perhaps another.
+        name: the policy's name there.
+    """
 
     path: str
     line: int
     home: str
+    name: str
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}"
@@ -94,6 +104,11 @@ class Policy(Generic[R, O]):
         parameters: those that are set, checked.
         base: the policy that it was made of, by `bind` or `named`.
         origin: where it was written.
+        configured: those of the parameters that the operator has set, as plain data.
+        within: which of the reviews that it wants the operator wants it to see; None for all.
+        mode: what a denial of it comes to.
+        exemptions: what it is not asked about.
+        unconditional: whether `wants` holds for every review of the kinds that it wants.
     """
 
     name: str
@@ -106,13 +121,20 @@ class Policy(Generic[R, O]):
     isolation: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
     base: "Policy[R, O] | None" = field(default=None, repr=False)
+    configured: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    within: Match | None = field(default=None, repr=False)
+    mode: Mode = "enforce"
+    exemptions: tuple[Exemption, ...] = field(default=(), repr=False)
     call: Callable[[R], O | Awaitable[O]] = field(init=False, repr=False)
     is_async: bool = field(init=False)
+    unconditional: bool = field(init=False)
 
     def __post_init__(self) -> None:
         call = functools.partial(self.function, **self.parameters) if self.parameters else self.function
         object.__setattr__(self, "call", call)
         object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
+        unconditional = self.match.unconditional and (self.within is None or self.within.unconditional)
+        object.__setattr__(self, "unconditional", unconditional)
         made = _made.get()
         if made is not None:
             made.append(self)
@@ -121,6 +143,18 @@ class Policy(Generic[R, O]):
         """Call the author's function."""
         return self.function(review, **{**self.parameters, **parameters})
 
+    def wants_kind(self, review: Any) -> bool:
+        """Whether it is to see reviews of this kind: as its author asked, and its operator narrowed that."""
+        return self.match.wants_kind(review) and (self.within is None or self.within.wants_kind(review))
+
+    def wants(self, review: Any) -> bool:
+        """Whether, of those, it is to see this one too.
+
+        Raises:
+            MalformedReview: what has to be asked cannot be read.
+        """
+        return self.match.wants(review) and (self.within is None or self.within.wants(review))
+
     def bind(self, **parameters: Any) -> "Policy[R, O]":
         """The same policy with some of its parameters set.
 
@@ -128,11 +162,11 @@ class Policy(Generic[R, O]):
             ConfigurationError: there is no such parameter, or the value has the wrong type.
         """
         checked = {name: self._check(name, value) for name, value in parameters.items()}
-        return replace(self, parameters={**self.parameters, **checked}, origin=_author(), base=self)
+        return replace(self, parameters={**self.parameters, **checked}, origin=_author(self.name), base=self)
 
     def named(self, name: str) -> "Policy[R, O]":
         """The same policy under another name, so that one server can run it twice."""
-        return replace(self, name=_checked_name(name), origin=_author(), base=self)
+        return replace(self, name=checked_name(name), origin=_author(name), base=self)
 
     def check_parameters(self) -> None:
         """Check that every parameter is set or has a default of the right type.
@@ -140,25 +174,46 @@ class Policy(Generic[R, O]):
         Raises:
             ConfigurationError: one is not set, or has not the right type.
         """
+        for name in self.unset:
+            raise ConfigurationError(
+                f"policy {self.name!r} needs its parameter {name!r} to be set: "
+                f"{self.function.__name__}.bind({name}=...); a name that begins with _ is not served"
+            )
         for name, parameter in _keywords(self.function).items():
             if name not in self.parameters:
-                if parameter.default is parameter.empty:
-                    raise ConfigurationError(
-                        f"policy {self.name!r} needs its parameter {name!r} to be set: "
-                        f"{self.function.__name__}.bind({name}=...); a name that begins with _ is not served"
-                    )
                 self._check(name, parameter.default)
 
-    def _check(self, name: str, value: Any) -> Any:
-        known = _keywords(self.function)
-        if name not in known:
-            names = ", ".join(known) or "none"
-            raise ConfigurationError(f"policy {self.name!r} has no parameter {name!r}; it has: {names}")
+    @property
+    def parameter_names(self) -> list[str]:
+        """The names of its parameters."""
+        return list(_keywords(self.function))
+
+    @property
+    def unset(self) -> list[str]:
+        """Those parameters that are not set and have no default."""
+        keywords = _keywords(self.function).items()
+        return [name for name, each in keywords if name not in self.parameters and each.default is each.empty]
+
+    def converted(self, name: str, value: Any) -> Any:
+        """A value as a parameter takes it.
+
+        Raises:
+            ValueError: it has the wrong type.
+        """
         if type(value) is tuple:  # a list is what configuration gives, a tuple what a careful default is
             value = list(value)
         try:
             return msgspec.convert(value, typing.get_type_hints(self.function).get(name, Any))
         except (msgspec.ValidationError, NameError, TypeError, ValueError) as error:
+            raise ValueError(str(error)) from None
+
+    def _check(self, name: str, value: Any) -> Any:
+        if name not in self.parameter_names:
+            names = ", ".join(self.parameter_names) or "none"
+            raise ConfigurationError(f"policy {self.name!r} has no parameter {name!r}; it has: {names}")
+        try:
+            return self.converted(name, value)
+        except ValueError as error:
             raise ConfigurationError(f"policy {self.name!r}, parameter {name!r}: {error}") from None
 
 
@@ -170,14 +225,19 @@ def _keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return {name: each for name, each in parameters.items() if each.kind is each.KEYWORD_ONLY}
 
 
-def _checked_name(name: object) -> str:
+def checked_name(name: object) -> str:
+    """A name, which can be a policy's.
+
+    Raises:
+        ConfigurationError: it cannot.
+    """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigurationError(f"{name!r} is no name for a policy: letters, digits, '_', '.' and '-'")
     return name
 
 
-def _author() -> Origin:
-    """Where the author stands who called us: the nearest place that is not in this file."""
+def _author(name: str) -> Origin:
+    """Where the author stands who called us for a policy of a name: the nearest place that is not in this file."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back
@@ -185,7 +245,7 @@ def _author() -> Origin:
     home: FrameType | None = frame
     while home is not None and home.f_code.co_name != "<module>":
         home = home.f_back
-    return Origin(frame.f_code.co_filename, frame.f_lineno, (home or frame).f_code.co_filename)
+    return Origin(frame.f_code.co_filename, frame.f_lineno, (home or frame).f_code.co_filename, name)
 
 
 _made: ContextVar[list[Any] | None] = ContextVar("made", default=None)
@@ -228,14 +288,16 @@ def _policy(
         what = f"the policy {function.name!r}" if isinstance(function, Policy) else f"a {type(function).__name__}"
         raise ConfigurationError(f"a policy is made of a function, under one decorator; not of {what}")
     _check_signature(function)
-    name = _checked_name(function.__name__ if name is None else name)
-    if timeout is not None and not (type(timeout) in (int, float) and 0 < timeout <= 30):
-        raise ConfigurationError(f"policy {name!r}: a timeout is more than 0 and at most 30 seconds, not {timeout!r}")
+    name = checked_name(function.__name__ if name is None else name)
+    if timeout is not None and not (type(timeout) in (int, float) and 0 < timeout <= MAX_TIMEOUT):
+        raise ConfigurationError(
+            f"policy {name!r}: a timeout is more than 0 and at most {MAX_TIMEOUT} seconds, not {timeout!r}"
+        )
     if on_error not in (None, "deny", "allow"):
         raise ConfigurationError(f"policy {name!r}: on_error is 'deny' or 'allow', not {on_error!r}")
     if type(isolation) is not bool:
         raise ConfigurationError(f"policy {name!r}: isolation is True or False, not {isolation!r}")
-    return Policy(name, kind, function, match, timeout, on_error, _author(), isolation)
+    return Policy(name, kind, function, match, timeout, on_error, _author(name), isolation)
 
 
 def _some(resources: Sequence[str]) -> Sequence[str]:
@@ -246,6 +308,7 @@ def _some(resources: Sequence[str]) -> Sequence[str]:
     return resources
 
 
+MAX_TIMEOUT = 30  # seconds that API servers wait at most
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _DEFAULT_OPERATIONS = ("CREATE", "UPDATE", "CONNECT")
 

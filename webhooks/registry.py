@@ -53,13 +53,13 @@ class Registry:
         candidates, unconditional = self._known.get(key) or self._remember(key, review)
         if unconditional or kind == "mutating":
             return candidates
-        return [policy for policy in candidates if policy.match.wants(review)]
+        return [policy for policy in candidates if policy.wants(review)]
 
     def _remember(self, key: tuple[Kind, Hashable], review: Any) -> tuple[tuple[AnyPolicy, ...], bool]:
         if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
-        candidates = tuple(policy for policy in self if policy.kind == key[0] and policy.match.wants_kind(review))
-        found = candidates, all(policy.match.unconditional for policy in candidates)
+        candidates = tuple(policy for policy in self if policy.kind == key[0] and policy.wants_kind(review))
+        found = candidates, all(policy.unconditional for policy in candidates)
         if len(repr(key)) <= _MAX_KEY:
             self._known[key] = found
         return found

@@ -71,12 +71,10 @@ class Runner:
 
     def __init__(self, policies: Iterable[AnyPolicy], paced: Callable[[str, Pace], None], meters: Meters) -> None:
         self._paced = paced
-        self.paces: dict[str, Pace] = {}
+        self._meters = meters
+        self.paces: dict[AnyPolicy, Pace] = {}
         self._isolations: dict[AnyPolicy, Isolation] = {}
-        for policy in policies:
-            self.paces[policy.name] = Pace()
-            if policy.isolation:
-                self._isolations[policy] = Isolation(policy, meters)
+        self._add(policies)
         self._in_place: set[AnyPolicy] = set()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="policy")
         self._calls: set[Future[Result] | asyncio.Future[Result]] = set()
@@ -93,6 +91,38 @@ class Runner:
     async def close(self) -> None:
         """End the processes of isolated policies."""
         await asyncio.gather(*(isolation.close() for isolation in self._isolations.values()))
+
+    async def take(self, policies: Iterable[AnyPolicy]) -> None:
+        """Run more policies from now on.
+
+        Raises:
+            ConfigurationError: an isolated one cannot be loaded in its process. Nothing has changed then.
+        """
+        begun = self._add(policies)
+        try:
+            await asyncio.gather(*(self._isolations[policy].start() for policy in begun if policy.isolation))
+        except BaseException:
+            await self.drop(begun)
+            raise
+
+    async def drop(self, policies: Iterable[AnyPolicy]) -> None:
+        """Run some policies no more, which nobody asks about any longer."""
+        ended = []
+        for policy in policies:
+            self.paces.pop(policy, None)
+            self._in_place.discard(policy)
+            if policy in self._isolations:
+                ended.append(self._isolations.pop(policy))
+        await asyncio.gather(*(isolation.close() for isolation in ended))
+
+    def _add(self, policies: Iterable[AnyPolicy]) -> list[AnyPolicy]:
+        """Know some policies; those that were not known before."""
+        added = [policy for policy in policies if policy not in self.paces]
+        for policy in added:
+            self.paces[policy] = Pace()
+            if policy.isolation:
+                self._isolations[policy] = Isolation(policy, self._meters)
+        return added
 
     def in_place(self, policies: Iterable[AnyPolicy]) -> bool:
         """Whether all of the policies run in place at present."""
@@ -114,7 +144,7 @@ class Runner:
         return result if result.seconds < SLOW else self._slow_in_place(result, started, deadline)
 
     def _slow_in_place(self, result: Result, started: float, deadline: float) -> Result:
-        policy, pace = result.policy, self.paces[result.policy.name]
+        policy, pace = result.policy, self.paces[result.policy]
         stalled = None if result.failure is None else result.failure.__cause__
         if not isinstance(stalled, Stalled):
             pace.slow_in_place()
@@ -168,7 +198,7 @@ class Runner:
             return Result(policy, None, failure(error), perf_counter() - started)
 
     async def _run_in_thread(self, policy: AnyPolicy, review: Any, started: float, deadline: float) -> Result:
-        pace = self.paces[policy.name]
+        pace = self.paces[policy]
         if pace.overrun >= MAX_OVERRUN:
             return overrun(policy, 0.0, f"is still busy with {pace.overrun} reviews that it did not answer in time")
         running = self._threads.submit(copy_context().run, self._call_in_thread, policy, review, deadline)
@@ -179,8 +209,8 @@ class Runner:
             await asyncio.wait((future,), timeout=max(0.0, deadline - started))
         finally:
             if not future.done() and not running.cancel():
-                self._count_overrun(policy.name, 1)
-                running.add_done_callback(lambda _: self._count_overrun(policy.name, -1))
+                self._count_overrun(policy, pace, 1)
+                running.add_done_callback(lambda _: self._count_overrun(policy, pace, -1))
         if future.done() and not future.cancelled():
             return future.result()
         return overrun(policy, perf_counter() - started)
@@ -200,16 +230,16 @@ class Runner:
 
     def _call_in_thread(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
         result = call(policy, review, perf_counter(), deadline)
-        pace = self.paces[policy.name]
-        if not pace.in_place:  # else it began before the policy had shown itself quick
+        pace = self.paces.get(policy)
+        if pace is not None and not pace.in_place:  # else it began before the policy had shown itself quick
             pace.called_in_thread(result.seconds)
             if pace.in_place:
                 self._in_place.add(policy)
                 self._paced(policy.name, pace)
         return result
 
-    def _count_overrun(self, name: str, change: int) -> None:
-        pace = self.paces[name]
+    def _count_overrun(self, policy: AnyPolicy, pace: Pace, change: int) -> None:
         with self._lock:
             pace.overrun += change
-        self._paced(name, pace)
+        if policy in self.paces:
+            self._paced(policy.name, pace)

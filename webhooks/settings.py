@@ -5,59 +5,60 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from webhooks.limits import Limits
+from webhooks.options import option
 
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 Extent: TypeAlias = Literal["off", "denials", "all"]
 
+_LONGEST = 24 * 3600  # seconds
+
 
 @dataclass(frozen=True)
 class Settings:
-    """How to serve.
+    """How to serve. What a setting is for stands beside it, for whoever asks for help."""
 
-    Attributes:
-        policies: files, folders and ``library:NAME``s.
-        admission_config: an AdmissionConfiguration that names plugins; None for no plugins.
-        host: the address to listen at.
-        port: for reviews, over TLS; 0 for any that is free.
-        ops_port: for health and metrics, plain HTTP; None for none.
-        certs_dir: where certificates of its own are kept.
-        tls_cert: the serving certificate with its chain; None for one of its own.
-        tls_key: its private key.
-        client_ca: who signs callers' certificates, which are then required; None to require none.
-        allow_client: the names that these certificates may be for; empty for any.
-        token_file: the tokens that callers may send, one of which is then required; None for none.
-        oidc_issuer: the URL of an issuer of other tokens that they may send; None for none.
-        oidc_audience: what these tokens call us.
-        oidc_subject: the subjects that these tokens may be for.
-        oidc_ca: who signs the issuer's certificate; None for whom this machine trusts.
-        workers: processes that answer.
-        limits: how much each of them takes.
-        shutdown_delay: seconds from SIGTERM until nobody is let in any more.
-        grace: seconds that open reviews have then.
-        log_level: records of the log below it are left out.
-        decision_log: which reviews are written down there: none, those that were not let pass, or all.
-        tracing: whether spans are made of them, as ``OTEL_*`` variables of the environment say.
-    """
-
-    policies: tuple[str, ...] = ()
-    admission_config: Path | None = None
-    host: str = "0.0.0.0"  # noqa: S104  # a webhook is called from elsewhere
-    port: int = 8443
-    ops_port: int | None = 8080
-    certs_dir: Path = Path("certs")
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    client_ca: Path | None = None
-    allow_client: tuple[str, ...] = ()
-    token_file: Path | None = None
-    oidc_issuer: str | None = None
-    oidc_audience: str | None = None
-    oidc_subject: tuple[str, ...] = ()
-    oidc_ca: Path | None = None
-    workers: int = 1
+    config: Path | None = option(
+        None, "A WebhookConfiguration (YAML): these settings, and policies with what their operator says of them."
+    )
+    policies: tuple[str, ...] = option(
+        (),
+        "A policy file, a folder of them, or library:NAME for a ready one. Repeat it for more.",
+        metavar="PATH_OR_NAME",
+    )
+    admission_config: Path | None = option(
+        None, "An AdmissionConfiguration that names plugins, such as EventRateLimit, with their configuration (YAML)."
+    )
+    host: str = option("0.0.0.0", "The address to listen at.")  # noqa: S104  # a webhook is called from elsewhere
+    port: int = option(8443, "For reviews, over TLS; 0 for any.", least=0, most=65535)
+    ops_port: int | None = option(8080, "For health and metrics, plain HTTP; 0 for none.", least=0, most=65535)
+    certs_dir: Path = option(
+        Path("certs"),
+        "Where a development authority and certificate are kept, or made if no certificate is given.",
+    )
+    tls_cert: Path | None = option(None, "The serving certificate with its chain (PEM).")
+    tls_key: Path | None = option(None, "Its private key (PEM).")
+    client_ca: Path | None = option(None, "Only take callers with a certificate that one of these signed (PEM).")
+    allow_client: tuple[str, ...] = option(
+        (),
+        "Of those, only ones for this common name, DNS name, URI, email or IP address. Repeat it for more.",
+        metavar="NAME",
+    )
+    token_file: Path | None = option(
+        None, "Only take callers with a bearer token of this file: lines of TOKEN,USER; or YAML."
+    )
+    oidc_issuer: str | None = option(None, "Only take callers with a bearer token of this issuer.", metavar="URL")
+    oidc_audience: str | None = option(None, "Of those, only ones that are for this audience.")
+    oidc_subject: tuple[str, ...] = option((), "Of those, only ones of this subject. Repeat it for more.")
+    oidc_ca: Path | None = option(None, "Who signs the issuer's certificate (PEM); else whom this host trusts.")
+    workers: int = option(1, "Processes that answer.", least=1, most=64)
+    shutdown_delay: float = option(
+        10.0,
+        "From SIGTERM until nobody is let in any more: time for callers to learn that the server is not ready.",
+        least=0,
+        most=_LONGEST,
+    )
+    grace: float = option(50.0, "For open reviews and connections to end after that.", least=0, most=_LONGEST)
+    log_level: Level = option("info", "Records of the log below it are left out.")
+    decision_log: Extent = option("all", "Which reviews are written to the log, with what became of them.")
+    tracing: bool = option(False, "Send spans of reviews and policies to where OTEL_* variables say.")
     limits: Limits = field(default_factory=Limits)
-    shutdown_delay: float = 10.0
-    grace: float = 50.0
-    log_level: Level = "info"
-    decision_log: Extent = "all"
-    tracing: bool = False

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, WithJsonSchema
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails, PydanticCustomError
+
+from webhooks.durations import parse_duration
 
 Kind: TypeAlias = Literal[
     "Invalid value", "Required value", "Unsupported value", "Duplicate value", "Forbidden", "Too many"
@@ -78,6 +80,26 @@ def one_of(values: Collection[str]) -> AfterValidator:
         return value
 
     return AfterValidator(check)
+
+
+def duration(least: float, most: float) -> tuple[BeforeValidator, WithJsonSchema]:
+    """For models: seconds, as Go writes durations.
+
+    Args:
+        least: the least of them.
+        most: the most.
+    """
+
+    def seconds(value: Any) -> float:
+        try:
+            found = parse_duration(value) / 1e9
+        except (AttributeError, TypeError, ValueError):
+            raise wrong("Invalid value", "must be a duration such as 50ms, 10s or 1m30s") from None
+        if not least <= found <= most:
+            raise wrong("Invalid value", f"must be between {least:g}s and {most:g}s")
+        return found
+
+    return BeforeValidator(seconds), WithJsonSchema({"type": "string", "examples": ["500ms", "10s", "1m30s"]})
 
 
 def check(tree: Any, model: type[M], context: Any = None) -> M | list[Finding]:

@@ -8,14 +8,12 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticKnownError
 
-from webhooks.configuration.fields import Model, one_of, wrong
-from webhooks.durations import parse_duration
+from webhooks.configuration.fields import Model, duration, one_of, wrong
 from webhooks.plugins.event_rate_limit.buckets import Limit, LimitType
 from webhooks.wire.groups import api_versions
 
 _DEFAULT_CACHE_SIZE = 4096
 _MOST = 2**31 - 1
-_MAX_TIMEOUT = 1.0  # seconds after which local limits are to have taken over
 
 _Positive = Annotated[int, Field(gt=0, le=_MOST)]
 
@@ -66,18 +64,6 @@ def _url(text: str) -> str:
     return text
 
 
-def _seconds(text: Any) -> float:
-    if not isinstance(text, str):
-        raise wrong("Invalid value", "must be a duration such as 50ms")
-    try:
-        seconds = parse_duration(text) / 1e9
-    except ValueError:
-        raise wrong("Invalid value", "must be a duration such as 50ms") from None
-    if not 0 < seconds <= _MAX_TIMEOUT:
-        raise wrong("Invalid value", "must be more than 0 and at most 1s")
-    return seconds
-
-
 def _file(path: Path, info: ValidationInfo) -> Path:
     folder: Any = info.context
     assert isinstance(folder, Path)
@@ -95,14 +81,14 @@ class RedisSettings(Model):
         url: ``redis://``, ``rediss://`` (TLS) or ``unix://``, with a user and the number of a database if need be, and
             without a password.
         ca_file: the authorities of the store's certificate (PEM); None for the system's.
-        timeout: seconds that the store has for a decision.
+        timeout: seconds that the store has for a decision; local limits take over then.
         prefix: what keys in the store begin with.
     """
 
     password_file: _File | None = None
     url: Annotated[str, AfterValidator(_url)]
     ca_file: _File | None = None
-    timeout: Annotated[float, BeforeValidator(_seconds)] = 0.05
+    timeout: Annotated[float, *duration(0.001, 1)] = 0.05
     prefix: Annotated[str, Field(pattern="^[A-Za-z0-9._-]{1,64}$")] = "events"
 
     @field_validator("url")

@@ -1,0 +1,36 @@
+"""Settings that say of themselves what they are: flags, variables and files are made of that, and cannot differ."""
+
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Option:
+    """What there is to know of a setting beside its type and default. A float is a duration in seconds.
+
+    Attributes:
+        about: what it is for.
+        least: the least value; None for no such.
+        most: the greatest.
+        metavar: what a value is called in the help; empty for the name of its type.
+    """
+
+    about: str
+    least: Any = None
+    most: Any = None
+    metavar: str = ""
+
+
+def option(
+    default: Any, about: str, *, least: float | None = None, most: float | None = None, metavar: str = ""
+) -> Any:
+    """A field of a dataclass that is such a setting."""
+    return field(default=default, metadata={"option": Option(about, least, most, metavar)})
+
+
+def options(settings: type) -> Iterator[tuple[Field[Any], Option]]:
+    """The settings of a dataclass, in order; of those that are dataclasses themselves nothing."""
+    for each in fields(settings):
+        if each.default is not MISSING:
+            yield each, each.metadata["option"]
