@@ -145,7 +145,7 @@ def ignore_pace(policy: str, pace: Pace) -> None:
 def promote(runner: Runner, *policies: AnyPolicy) -> None:
     """Run policies in place from now on, as if they had been quick many times."""
     for policy in policies:
-        runner.paces[policy.name].in_place = True
+        runner.paces[policy].in_place = True
     runner._in_place.update(policies)
     assert runner.in_place(policies)
 

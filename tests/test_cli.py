@@ -14,6 +14,7 @@ from webhooks.cli import main
 from .servers import SECONDS
 
 OPTIONS = (
+    "--config",
     "--policies",
     "--admission-config",
     "--host",
@@ -99,7 +100,7 @@ def test_help_loads_no_server() -> None:
     [
         (("--nothing",), "--nothing"),
         (("nothing",), "nothing"),
-        (("serve",), "Nothing to serve: give --policies, --admission-config, or both."),
+        (("serve",), "Nothing to serve: give --config, --policies or --admission-config."),
         (("serve", "--polices", "x"), "--policies"),
         (("serve", "--policies"), "--policies"),
         (("serve", "--policies", "x.py", "more"), "more"),

@@ -338,7 +338,7 @@ def test_a_name_that_is_misspelt_is_told() -> None:
 
 def test_a_file_that_is_not_python_is_told(tmp_path: Path) -> None:
     path = write(tmp_path, {"policy.yaml": "a: b\n"}) / "policy.yaml"
-    with pytest.raises(LoadError, match="not a Python file"):
+    with pytest.raises(LoadError, match=r"not a Python file \(\*.py\)"):
         load([str(path)])
 
 

@@ -314,7 +314,7 @@ def test_threads_past_their_deadline_are_counted_bounded_and_given_back(gate: th
         lab.idle.clear()
         gate.set()
         assert await asyncio.to_thread(lab.idle.wait, 5)
-        assert lab.runner.paces["p"].overrun == 0
+        assert lab.runner.paces[stuck].overrun == 0
         assert not lab.runner.busy
         assert (await lab.run(stuck)).outcome == Allow()
 
@@ -335,7 +335,7 @@ def test_a_call_that_never_got_a_thread_keeps_none(monkeypatch: pytest.MonkeyPat
     async def scenario() -> None:
         assert isinstance((await lab.run(first, within=SOON)).failure, PolicyTimeout)
         assert isinstance((await lab.run(second, within=SOON)).failure, PolicyTimeout)
-        assert lab.runner.paces["queued"].overrun == 0
+        assert lab.runner.paces[second].overrun == 0
         gate.set()
         assert (await lab.run(first)).outcome == Allow()
         assert calls == []
@@ -353,7 +353,7 @@ def test_a_thread_whose_caller_is_gone_is_counted_too(gate: threading.Event) -> 
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert lab.runner.paces["p"].overrun == 1
+        assert lab.runner.paces[policy].overrun == 1
         lab.idle.clear()
         gate.set()
         assert await asyncio.to_thread(lab.idle.wait, 5)
@@ -377,7 +377,7 @@ def test_a_coroutine_past_its_deadline_is_cancelled() -> None:
         assert isinstance((await lab.run(policy_, within=SOON)).failure, PolicyTimeout)
         await asyncio.sleep(0)
         assert seen == ["cancelled"]
-        assert lab.runner.paces["p"].overrun == 0
+        assert lab.runner.paces[policy_].overrun == 0
 
     policy_ = make(policy)
     asyncio.run(scenario())

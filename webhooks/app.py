@@ -1,7 +1,7 @@
 """The application: FastAPI, with the review paths ahead of its routing, health, metrics and documentation."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -23,9 +23,10 @@ from webhooks.heads import HeadReader
 from webhooks.journal import Journal
 from webhooks.life import Life, Phase
 from webhooks.limits import Limits
-from webhooks.metrics import Metrics, Tally, page
+from webhooks.meters import Gauge
+from webhooks.metrics import REFUSED, Metrics, Tally, page
 from webhooks.plugin import Site
-from webhooks.policy import AnyPolicy
+from webhooks.policy import MAX_TIMEOUT, AnyPolicy
 from webhooks.pulse import LOST, Pulse
 from webhooks.registry import Registry
 from webhooks.running import Runner
@@ -38,17 +39,23 @@ if TYPE_CHECKING:
     from webhooks.tracing import Tracing
 
 _JSON = (b"content-type", b"application/json")
+_REFUSAL = "policies are older than their files, which could not be taken over; the log says why"
+_LONGEST_REVIEW = MAX_TIMEOUT + 5  # seconds
 
 
 class Health:
     """Whether the server lives and can answer, told as API servers tell it.
 
+    Args:
+        remarks: what else there is to say, a line each.
+
     Attributes:
         checks: by name, whether something that answers depend on is in order.
     """
 
-    def __init__(self, checks: Mapping[str, Callable[[], bool]]) -> None:
+    def __init__(self, checks: Mapping[str, Callable[[], bool]], remarks: Callable[[], Sequence[str]]) -> None:
         self.checks = checks
+        self._remarks = remarks
 
     def respond(self, request: Request) -> Response:
         """``ok``, or with ``?verbose`` or on a failure a line a check."""
@@ -58,6 +65,7 @@ class Health:
             return PlainTextResponse("ok")
         name = request.url.path.strip("/")
         lines = [f"[+]{check} ok" if passed else f"[-]{check} failed" for check, passed in results.items()]
+        lines += [f"[!]{remark}" for remark in self._remarks()]
         lines.append(f"{name} check {'passed' if good else 'failed'}")
         return PlainTextResponse("\n".join(lines) + "\n", 200 if good else 503)
 
@@ -99,19 +107,53 @@ class WebhookApp(FastAPI):
             journal = tracing.journal(journal)
         self.runner = (Runner if tracing is None else tracing.runner)(registry, metrics.paced, self.site.meters)
         self.site.at_end(self.runner.close)
-        dispatcher = Dispatcher(registry, self.runner, Turns(self.limits, self.site.meters))
-        made = endpoints(dispatcher, metrics, journal)
-        self.endpoints = made if tracing is None else tracing.endpoints(made)
-        self.endpoints_by_path = {path.encode(): endpoint for path, endpoint in self.endpoints.items()}
+        self._turns = Turns(self.limits, self.site.meters)
+        self._journal = journal
+        self._tracing = tracing
+        self._ending: set[asyncio.Task[None]] = set()
+        self.endpoints: dict[str, AnyEndpoint] = {}
+        self.endpoints_by_path: dict[bytes, AnyEndpoint] = {}
+        self._answer_by(registry)
         self.life = Life()
         self.pulse = Pulse(Stalls(self.site.meters).end)
         self.operations = operations(
             {"loop": lambda: self.pulse.silence < LOST},
-            {"policies": lambda: len(registry) > 0, "shutdown": lambda: self.life.phase is Phase.SERVING},
+            {"policies": lambda: len(self._registry) > 0, "shutdown": lambda: self.life.phase is Phase.SERVING},
             lambda: metrics.tally,
         )
         self.router.routes.extend([*self.operations, *_documentation(self)])
         self.add_exception_handler(HTTPException, _http_error)
+
+    async def exchange(self, registry: Registry) -> None:
+        """Answer by other policies from the next review on. Those that are being answered end as they began.
+
+        Raises:
+            ConfigurationError: an isolated policy cannot be loaded in its process. Nothing has changed then.
+        """
+        await self.runner.take(registry)
+        stay = set(registry)
+        gone = [policy for policy in self._registry if policy not in stay]
+        self._answer_by(registry)
+        ending = asyncio.create_task(self._end(gone))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+
+    def _answer_by(self, registry: Registry) -> None:
+        """Have all paths ask these policies: in one go, between two reviews."""
+        made = endpoints(Dispatcher(registry, self.runner, self._turns), self.metrics, self._journal)
+        made = made if self._tracing is None else self._tracing.endpoints(made)
+        self._registry = registry
+        self.endpoints.clear()
+        self.endpoints.update(made)
+        self.endpoints_by_path.clear()
+        self.endpoints_by_path.update((path.encode(), endpoint) for path, endpoint in made.items())
+        self.openapi_schema = None
+
+    async def _end(self, policies: Sequence[AnyPolicy]) -> None:
+        """Forget policies when the last review that asks them must have been answered."""
+        await asyncio.sleep(_LONGEST_REVIEW)
+        await self.runner.drop(policies)
+        self.metrics.forget(policies, self._registry)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection of ASGI."""
@@ -231,8 +273,13 @@ def operations(
         checks: what being ready depends on beside that.
         tally: what has been counted.
     """
-    live = Health({"ping": lambda: True, **vital})
-    ready = Health({**live.checks, **checks})
+
+    def remarks() -> Sequence[str]:
+        refused = tally().meters.get(REFUSED)
+        return [_REFUSAL] if isinstance(refused, Gauge) and any(refused.values.values()) else []
+
+    live = Health({"ping": lambda: True, **vital}, tuple)
+    ready = Health({**live.checks, **checks}, remarks)
 
     async def scrape(_: Request) -> Response:
         # Writing the page takes milliseconds, for which no review shall wait.

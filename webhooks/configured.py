@@ -117,7 +117,7 @@ class Configuration:
     _document: Document
 
     @property
-    def files(self) -> list[Path]:
+    def places(self) -> list[Path]:
         """The files and folders that policies come from, which may not be there."""
         return [path for entry in self.entries for path in loading.places(entry.use, self.file.parent)]
 
@@ -163,16 +163,6 @@ def schema() -> dict[str, Any]:
     """The JSON Schema of configurations, for editors."""
     found = WebhookConfiguration.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
-
-
-def policies(settings: Settings) -> list[AnyPolicy]:
-    """The policies that the settings name, those of a configuration last.
-
-    Raises:
-        ConfigurationError: for whatever in these is not as it must be.
-    """
-    found = list(loading.load(settings.policies))
-    return found if settings.config is None else [*found, *read(settings.config).load()]
 
 
 def checked(configuration: Configuration) -> list[AnyPolicy]:

@@ -106,4 +106,8 @@ def _type(hint: Any, option: Option) -> Any:
         return click.IntRange(option.least, option.most)
     if hint is float:
         return Duration(option.least, option.most)
-    return click.Path(path_type=Path) if hint is Path else str
+    return _path(option) if hint is Path else str
+
+
+def _path(option: Option) -> click.Path:
+    return click.Path(path_type=Path, file_okay=not option.folder, dir_okay=option.folder)

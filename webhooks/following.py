@@ -5,7 +5,6 @@ pairs. So a fresh context is made and tried, and stands in for the listener's in
 callback for the server's name, which is called for callers that give no name too.
 """
 
-import hashlib
 import logging
 import ssl
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from webhooks import certificates, tls
+from webhooks.changes import Changes
 from webhooks.errors import ConfigurationError
 from webhooks.metrics import Tally
 from webhooks.repeating import repeated
@@ -63,7 +63,7 @@ class Follower:
     def __init__(self, files: tls.Files, tally: Tally) -> None:
         self._files = files
         self._tally = tally
-        self._seen = self._done = self._contents()
+        self._changes = Changes(self._present, lambda: tls.fresh(files), self._exchange, self._refuse)
         self._take(tls.fresh(files))
         self.context = tls.bare(files)
         self.context.sni_callback = self._stand_in
@@ -82,36 +82,17 @@ class Follower:
             yield self.context
 
     def look(self) -> None:
-        """Take over what the files hold, if that is new and good.
+        """Take over what the files hold, if that is new and good."""
+        self._changes.look()
 
-        What is no good is complained of once, when it is still the same at the next look: until then somebody may be
-        writing.
-        """
-        contents, before = self._contents(), self._seen
-        self._seen = contents
-        if contents == self._done:
-            return
-        try:
-            fresh = tls.fresh(self._files)
-        except ConfigurationError as error:
-            if contents == before:
-                self._done = contents
-                self._tally.reload_failures += 1
-                logger.error("certificates are not taken over, and those from before serve on: %s", error)
-            return
-        if contents == self._contents():  # else it may be of two pairs
-            self._done = contents
-            self._take(fresh)
-            logger.info("certificates are taken over from %s", self._files.certificate)
+    def _exchange(self, fresh: tls.Fresh) -> None:
+        self._take(fresh)
+        logger.info("certificates are taken over from %s", self._files.certificate)
 
-    def _contents(self) -> list[bytes | int | None]:
-        """What tells whether they are still the same, in any file system; their times and sizes would not."""
+    def _refuse(self, error: ConfigurationError) -> None:
+        self._tally.reload_failures += 1
+        logger.error("certificates are not taken over, and those from before serve on: %s", error)
+
+    def _present(self) -> list[Path]:
         files = self._files
-        return [_digest(path) for path in (files.certificate, files.key, files.ca, files.client_ca) if path is not None]
-
-
-def _digest(path: Path) -> bytes | int | None:
-    try:
-        return hashlib.sha256(path.read_bytes()).digest()
-    except OSError as error:
-        return error.errno
+        return [path for path in (files.certificate, files.key, files.ca, files.client_ca) if path is not None]

@@ -6,8 +6,9 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from webhooks.errors import ConfigurationError, LoadError
 from webhooks.policy import AnyPolicy, Policy, watching
@@ -177,19 +178,32 @@ def _folder(folder: Path) -> list[Path]:
 def _execute(path: Path) -> ModuleType:
     # A name of its own for each file: users have files called `labels`, and modules of that name.
     name = f"webhooks_policies_{path.stem}_{abs(hash(path)):x}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise LoadError("not a Python file", path=str(path))
+    if path.suffix != ".py":
+        raise LoadError("not a Python file (*.py)", path=str(path))
+    loader = _Source(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(name)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except BaseException as error:
         del sys.modules[name]
+        if before is not None:
+            sys.modules[name] = before
         if isinstance(error, KeyboardInterrupt):
             raise
         raise _load_error(path, error) from error
     return module
+
+
+class _Source(SourceFileLoader):
+    """Compiles a file whenever it is loaded: what is kept compiled beside it is told from it by whole seconds alone."""
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002
+        """The code of the file as it is now."""
+        return compile(self.get_data(self.path), self.path, "exec", dont_inherit=True)
 
 
 def _load_error(path: Path, error: BaseException) -> LoadError:

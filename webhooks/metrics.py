@@ -23,6 +23,7 @@ from webhooks.policy import WIRES, AnyPolicy
 from webhooks.running import Pace
 from webhooks.wire.audit import AuditEvent
 
+REFUSED = "webhooks_policies_refused"  # the gauge that health speaks of too
 _MAX_CALLERS = 100  # that have a label each
 _BOUNDS = (0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0)
 
@@ -149,6 +150,14 @@ class Metrics:
         """Note how a policy is run from now on."""
         self.tally.in_place[policy] = int(pace.in_place)
         self.tally.overrun[policy] = pace.overrun
+
+    def forget(self, policies: Iterable[AnyPolicy], others: Iterable[AnyPolicy]) -> None:
+        """Keep nothing of policies that are asked no more, but what was counted. Others may have their names."""
+        gone = set(policies)
+        self._observers = {key: value for key, value in self._observers.items() if key[0] not in gone}
+        for name in {policy.name for policy in gone} - {policy.name for policy in others}:
+            self.tally.in_place.pop(name, None)
+            self.tally.overrun.pop(name, None)
 
     def _name(self, caller: Caller) -> str:
         """The name that a caller is counted under, which has none of its own where there are too many."""

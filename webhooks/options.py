@@ -13,20 +13,28 @@ class Option:
         about: what it is for.
         least: the least value; None for no such.
         most: the greatest.
+        folder: whether a path is one of a folder, and not of a file.
         metavar: what a value is called in the help; empty for the name of its type.
     """
 
     about: str
     least: Any = None
     most: Any = None
+    folder: bool = False
     metavar: str = ""
 
 
 def option(
-    default: Any, about: str, *, least: float | None = None, most: float | None = None, metavar: str = ""
+    default: Any,
+    about: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    folder: bool = False,
+    metavar: str = "",
 ) -> Any:
     """A field of a dataclass that is such a setting."""
-    return field(default=default, metadata={"option": Option(about, least, most, metavar)})
+    return field(default=default, metadata={"option": Option(about, least, most, folder, metavar)})
 
 
 def options(settings: type) -> Iterator[tuple[Field[Any], Option]]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 from starlette.applications import Starlette
 
-from webhooks import credentials, loading, logs, plugin
+from webhooks import credentials, logs
 from webhooks.app import WebhookApp
 from webhooks.bounds import CLOSE, BoundedProtocol
 from webhooks.connections import Connections
@@ -30,7 +30,7 @@ from webhooks.listening import Listener, allow
 from webhooks.meters import Meters
 from webhooks.plugin import Site
 from webhooks.protocol import ReviewProtocol
-from webhooks.registry import Registry
+from webhooks.reloading import Reloader
 from webhooks.settings import Settings
 
 if TYPE_CHECKING:
@@ -195,8 +195,8 @@ def connections(port: str, limits: Limits, meters: Meters) -> Connections:
     return Connections(port, limits, KEEP_ALIVE, meters)
 
 
-def application(settings: Settings, meters: Meters, log: Lines) -> WebhookApp:
-    """What answers in one process: the policies that are loaded, and those of plugins.
+def application(settings: Settings, meters: Meters, log: Lines) -> tuple[WebhookApp, Reloader]:
+    """What answers in one process: the policies that are loaded, which follow their files, and those of plugins.
 
     Args:
         settings: how to serve.
@@ -207,12 +207,11 @@ def application(settings: Settings, meters: Meters, log: Lines) -> WebhookApp:
         ConfigurationError: for whatever in these, the policies or the plugins' configuration is not as it must be.
     """
     site = Site(settings.workers, meters)
-    policies = list(loading.load(settings.policies))
-    if settings.admission_config is not None:
-        policies += plugin.load(settings.admission_config, site)
+    reloader = Reloader(settings, site)
     callers = credentials.callers(settings, meters)
     tracing = _tracing() if settings.tracing else None
-    return WebhookApp(Registry(policies), site, settings.limits, callers, _journal(settings, log), tracing)
+    app = WebhookApp(reloader.registry, site, settings.limits, callers, _journal(settings, log), tracing)
+    return app, reloader
 
 
 def _journal(settings: Settings, log: Lines) -> Journal | None:
@@ -238,15 +237,16 @@ def run(settings: Settings) -> None:
         ConfigurationError: before anything answers, for whatever in the settings or the policies is not as it must be.
     """
     meters = Meters()
-    app = application(settings, meters, logs.configure(settings.log_level, meters))
+    app, reloader = application(settings, meters, logs.configure(settings.log_level, meters))
     sockets = Sockets(settings)
     with renewing(settings) as files, Follower(files, app.metrics.tally).looking() as tls:
         begun = partial(app.life.heed_signals, settings.shutdown_delay)
-        answer(app, tls, sockets.reviews[0], sockets.ops, settings.grace, begun, sockets.tell_ready)
+        answer(app, reloader, tls, sockets.reviews[0], sockets.ops, settings.grace, begun, sockets.tell_ready)
 
 
 def answer(
     app: WebhookApp,
+    reloader: Reloader,
     tls: ssl.SSLContext,
     reviews: socket.socket,
     ops: socket.socket | None,
@@ -258,6 +258,7 @@ def answer(
 
     Args:
         app: what answers.
+        reloader: what has its policies follow their files.
         tls: the context of the connections for reviews.
         reviews: where reviews come in.
         ops: where health and metrics are asked for; None for nowhere.
@@ -278,7 +279,7 @@ def answer(
     async def serve() -> None:
         begun()
         await app.runner.start()
-        with app.pulse.beating(), app.callers.looking(), _operations(app, ops):
+        with app.pulse.beating(), app.callers.looking(), reloader.looking(app), _operations(app, ops):
             await server.serve([reviews])
         if not server.force_exit:
             await app.site.close()

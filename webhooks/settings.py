@@ -34,6 +34,7 @@ class Settings:
     certs_dir: Path = option(
         Path("certs"),
         "Where a development authority and certificate are kept, or made if no certificate is given.",
+        folder=True,
     )
     tls_cert: Path | None = option(None, "The serving certificate with its chain (PEM).")
     tls_key: Path | None = option(None, "Its private key (PEM).")

@@ -152,10 +152,11 @@ def _work(settings: Settings, listener: socket.socket, pipe: Connection) -> None
         signal.signal(number, signal.SIG_IGN)  # a whole group may get them; the parent tells its workers itself
     ended = threading.Event()
     try:
-        app = serving.application(settings, meters, log)
+        app, reloader = serving.application(settings, meters, log)
         teller = threading.Thread(target=_tell, args=(app, pipe, ended), daemon=True)
         with Follower(tls.Files.told(settings), app.metrics.tally).looking() as context:
-            serving.answer(app, context, listener, None, settings.grace, partial(_obey, pipe, app.life), teller.start)
+            begun = partial(_obey, pipe, app.life)
+            serving.answer(app, reloader, context, listener, None, settings.grace, begun, teller.start)
     except ConfigurationError as error:
         logger.error("a worker could not start: %s", error)
         sys.exit(2)
@@ -204,7 +205,9 @@ def run(settings: Settings) -> None:
     """
     meters = Meters()
     log = logs.configure(settings.log_level, meters)
-    app = serving.application(settings, Meters(), log)  # each worker makes its own: this one only shows that they can
+    app, _ = serving.application(
+        settings, Meters(), log
+    )  # each worker makes its own: this one only shows that they can
     asyncio.run(app.site.close())
     sockets = serving.Sockets(settings)
     with renewing(settings) as files:
