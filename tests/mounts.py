@@ -1,9 +1,9 @@
-"""Certificates as others deliver them: in a folder like that of a mounted Secret, good ones and bad ones."""
+"""Files as others deliver them: in a folder like that of a mounted Secret; certificates, good ones and bad ones."""
 
 import itertools
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,16 +25,20 @@ Contents = dict[str, bytes]
 class Mount:
     """A folder whose files are links into one that is exchanged by a rename, which changes all of them at once.
 
-    Attributes:
-        folder: where the files are: ``tls.crt``, ``tls.key`` and ``ca.crt``, as cert-manager names them.
+    Args:
+        folder: where they are.
+        contents: of the files, by their names.
+        names: of the files; of a certificate's as cert-manager has them.
     """
 
-    def __init__(self, folder: Path, contents: Contents) -> None:
+    def __init__(
+        self, folder: Path, contents: Contents, names: Iterable[str] = ("tls.crt", "tls.key", "ca.crt")
+    ) -> None:
         self.folder = folder
         self._numbers = itertools.count()
         folder.mkdir()
         self.put(contents)
-        for name in ("tls.crt", "tls.key", "ca.crt"):
+        for name in names:
             (folder / name).symlink_to(f"..data/{name}")
 
     def put(self, contents: Mapping[str, bytes]) -> None:

@@ -1,0 +1,92 @@
+"""Taking over what files hold: whole, once, and only what is good."""
+
+from pathlib import Path
+
+import pytest
+
+from webhooks.changes import Changes
+from webhooks.errors import ConfigurationError
+
+
+class Followed:
+    """A file of numbers, which is followed; those that are no numbers are no good."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "number"
+        self.file.write_text("1")
+        self.taken: list[int] = []
+        self.refused: list[str] = []
+        self.during = ""
+        self.changes = Changes(
+            lambda: [self.file], self.build, self.taken.append, lambda error: self.refused.append(str(error))
+        )
+
+    def build(self) -> int:
+        text = self.file.read_text()
+        if self.during:
+            self.file.write_text(self.during)
+            self.during = ""
+        if not text.isdigit():
+            raise ConfigurationError(f"{text!r} is no number")
+        return int(text)
+
+    def put(self, text: str, looks: int = 1) -> None:
+        self.file.write_text(text)
+        for _ in range(looks):
+            self.changes.look()
+
+
+@pytest.fixture
+def followed(tmp_path: Path) -> Followed:
+    return Followed(tmp_path)
+
+
+def test_what_is_the_same_is_let_be(followed: Followed) -> None:
+    followed.put("1", looks=3)
+    assert (followed.taken, followed.refused) == ([], [])
+
+
+def test_what_is_new_is_taken_once(followed: Followed) -> None:
+    followed.put("2", looks=3)
+    followed.put("3", looks=3)
+    assert (followed.taken, followed.refused) == ([2, 3], [])
+
+
+def test_what_is_no_good_is_complained_of_once_when_nobody_writes_any_more(followed: Followed) -> None:
+    followed.put("half")
+    assert followed.refused == []
+    followed.put("half of", looks=4)
+    assert (followed.taken, followed.refused) == ([], ["'half of' is no number"])
+
+
+def test_what_was_before_is_taken_again_after_what_was_refused(followed: Followed) -> None:
+    followed.put("bad", looks=2)
+    followed.put("1", looks=2)
+    assert (followed.taken, len(followed.refused)) == ([1], 1)
+
+
+def test_what_changes_meanwhile_is_not_taken(followed: Followed) -> None:
+    followed.during = "3"
+    followed.put("2")
+    assert followed.taken == []
+    followed.changes.look()
+    assert followed.taken == [3]
+
+
+def test_a_file_that_is_gone_is_no_good(followed: Followed) -> None:
+    followed.changes = Changes(lambda: [followed.file], followed.build, followed.taken.append, lambda error: None)
+    followed.file.unlink()
+    with pytest.raises(FileNotFoundError):
+        followed.changes.look()
+    followed.put("2")
+    assert followed.taken == [2]
+
+
+def test_what_cannot_be_used_is_refused(followed: Followed) -> None:
+    def use(number: int) -> None:
+        raise ConfigurationError(f"{number} is of no use")
+
+    refused: list[str] = []
+    followed.changes = Changes(lambda: [followed.file], followed.build, use, lambda error: refused.append(str(error)))
+    followed.put("2", looks=3)
+    assert refused == ["2 is of no use"]
