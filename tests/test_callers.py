@@ -385,6 +385,22 @@ def test_sessions_do_not_outlive_the_authority(tmp_path: Path, folder: Path, ca:
             pytest.fail(f"resumed: {again.post(VALIDATE, GOOD)}")
 
 
+def test_connections_do_not_outlive_the_authority(tmp_path: Path, folder: Path, ca: Identity) -> None:
+    """Those of callers whom another authority has signed are not touched."""
+    callers_ca = tmp_path / "callers.pem"
+    staying = identity(folder, "others", authority=True)
+    both = ca.files[0].read_bytes() + staying.files[0].read_bytes()
+    callers_ca.write_bytes(both)
+    with serving(tmp_path, "--client-ca", callers_ca) as server, ExitStack() as stack:
+        gone = stack.enter_context(server.connect(shown(server, identity(folder, "listed", ca))))
+        stays = stack.enter_context(server.connect(shown(server, identity(folder, "listed", staying))))
+        assert [connection.post(VALIDATE, GOOD).status for connection in (gone, stays)] == [200, 200]
+        callers_ca.write_bytes(staying.files[0].read_bytes())
+        assert gone.is_closed()
+        assert stays.post(VALIDATE, GOOD).status == 200
+        assert counted(server, "webhooks_connections_ended_total") == {'{port="reviews",waited_for="trust"}': 1}
+
+
 def resumed(server: Server, context: ssl.SSLContext, session: ssl.SSLSession | None) -> Connection:
     """A connection that takes up the session of another."""
     wrap = context.wrap_socket

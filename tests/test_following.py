@@ -307,12 +307,12 @@ def test_our_own_are_renewed_and_taken_over(tmp_path: Path, monkeypatch: pytest.
     for interval in ("_RENEWAL", "_LOOK"):
         monkeypatch.setattr(following, interval, 0.01)
     tally = Tally()
-    with renewing(own(tmp_path)) as files, Follower(files, tally).looking() as context:
+    with renewing(own(tmp_path)) as files, Follower(files, tally).looking() as follower:
         certificates.issue(tmp_path, names=["localhost"], now=datetime.now(UTC) - timedelta(days=300))
         due = files.certificate.read_bytes()
         await_true(lambda: files.certificate.read_bytes() != due, "it is renewed")
         renewed = ssl.PEM_cert_to_DER_cert(files.certificate.read_text())
-        await_true(lambda: _shown(context, tmp_path / "ca.pem") == renewed, "it is taken over")
+        await_true(lambda: _shown(follower.context, tmp_path / "ca.pem") == renewed, "it is taken over")
     assert tally.certificates["serving"] - datetime.now(UTC).timestamp() == pytest.approx(365 * 86400, abs=60)
     assert tally.reload_failures == 0
 
@@ -334,11 +334,11 @@ def test_it_looks_again_after_a_failure_of_our_own(
     monkeypatch.setattr(following, "_LOOK", 0.01)
     monkeypatch.setattr(following.tls, "fresh", _fails)
     new = secret()
-    with followed.follower.looking() as context:
+    with followed.follower.looking() as follower:
         followed.mount.put(new)
         await_true(lambda: len(caplog.records) > 1, "it has failed twice")
         monkeypatch.undo()
-        await_true(lambda: _accepts(context, new), "it is taken over")
+        await_true(lambda: _accepts(follower.context, new), "it is taken over")
     assert {record.getMessage() for record in caplog.records} == {
         "looking after certificates failed; it is tried again"
     }

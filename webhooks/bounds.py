@@ -50,6 +50,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refusal: Answer | None = None  # of what came behind requests that are still to be answered
 
     @property
+    def certificate(self) -> bytes | None:
+        """The caller's certificate (DER); None where it showed none, or not yet."""
+        connection = None if self.transport is None else self.transport.get_extra_info("ssl_object")
+        return None if connection is None else connection.getpeercert(binary_form=True)
+
+    @property
     def stage(self) -> Stage:
         """What the server waits for."""
         if self.transport is None:

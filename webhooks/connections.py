@@ -7,7 +7,7 @@ it. The same figure decides who goes when there is no room: whoever has used the
 import asyncio
 import math
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import nlargest
 from operator import itemgetter
 from typing import Literal, Protocol, TypeAlias
@@ -38,6 +38,10 @@ class Connection(Protocol):
 
     peer: str
     since: float
+
+    @property
+    def certificate(self) -> bytes | None:
+        """The caller's certificate (DER); None where it showed none."""
 
     @property
     def stage(self) -> Stage:
@@ -84,7 +88,8 @@ class Connections:
         )
         self._ended = meters.counter(
             "webhooks_connections_ended",
-            "Connections that the server ended, by what it waited for too long; room: to make room for another.",
+            "Connections that the server ended, by what it waited for too long; room: to make room for another; trust: "
+            "since their caller's authority is gone.",
             ("port", "waited_for"),
         )
         self._gauge.set(0, port)
@@ -139,6 +144,14 @@ class Connections:
         """Let those go, from now on, that have not come with a request for so many seconds."""
         self._patience["idle"] = self._patience["header"] = patience
         self._schedule(asyncio.get_running_loop().time())
+
+    def expel(self, trusted: Callable[[bytes], bool]) -> None:
+        """End those at once whose callers showed a certificate that is trusted no more."""
+        for connection in list(self._open):
+            certificate = connection.certificate
+            if certificate is not None and not trusted(certificate):
+                self._ended.add(self._port, "trust")
+                connection.abort()
 
     def __len__(self) -> int:
         return len(self._open)

@@ -7,7 +7,7 @@ callback for the server's name, which is called for callers that give no name to
 
 import logging
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -42,6 +42,10 @@ def renewing(settings: Settings) -> Iterator[tls.Files]:
         yield files
 
 
+def _ignore(authorities: Sequence[bytes]) -> None:
+    """Nobody is there yet whom it concerns."""
+
+
 def _names(host: str) -> list[str]:
     return [] if host in ("0.0.0.0", "::", "") else [host]  # noqa: S104
 
@@ -63,6 +67,7 @@ class Follower:
     def __init__(self, files: tls.Files, tally: Tally) -> None:
         self._files = files
         self._tally = tally
+        self._distrust: Callable[[Sequence[bytes]], None] = _ignore
         self._changes = Changes(self._present, lambda: tls.fresh(files), self._exchange, self._refuse)
         self._take(tls.fresh(files))
         self.context = tls.bare(files)
@@ -71,22 +76,29 @@ class Follower:
     def _stand_in(self, connection: ssl.SSLObject, _name: str | None, _listener: ssl.SSLContext) -> None:
         connection.context = self._current
 
+    def at_distrust(self, action: Callable[[Sequence[bytes]], None]) -> None:
+        """Have this called, in any thread, when one of the callers' authorities is gone, with those that are left."""
+        self._distrust = action
+
     def _take(self, fresh: tls.Fresh) -> None:
-        self._current = fresh.context
+        self._current, self._authorities = fresh.context, fresh.authorities
         self._tally.certificates = fresh.ends
 
     @contextmanager
-    def looking(self) -> Iterator[ssl.SSLContext]:
-        """The context, for which it looks at the files as long as the block lasts."""
+    def looking(self) -> Iterator["Follower"]:
+        """Have it look at the files for as long as the block lasts."""
         with repeated(self.look, _LOOK, "certificates"):
-            yield self.context
+            yield self
 
     def look(self) -> None:
         """Take over what the files hold, if that is new and good."""
         self._changes.look()
 
     def _exchange(self, fresh: tls.Fresh) -> None:
+        gone = set(self._authorities) - set(fresh.authorities)
         self._take(fresh)
+        if gone:
+            self._distrust(fresh.authorities)
         logger.info("certificates are taken over from %s", self._files.certificate)
 
     def _refuse(self, error: ConfigurationError) -> None:

@@ -8,7 +8,7 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -239,15 +239,15 @@ def run(settings: Settings) -> None:
     meters = Meters()
     app, reloader = application(settings, meters, logs.configure(settings.log_level, meters))
     sockets = Sockets(settings)
-    with renewing(settings) as files, Follower(files, app.metrics.tally).looking() as tls:
+    with renewing(settings) as files, Follower(files, app.metrics.tally).looking() as follower:
         begun = partial(app.life.heed_signals, settings.shutdown_delay)
-        answer(app, reloader, tls, sockets.reviews[0], sockets.ops, settings.grace, begun, sockets.tell_ready)
+        answer(app, reloader, follower, sockets.reviews[0], sockets.ops, settings.grace, begun, sockets.tell_ready)
 
 
 def answer(
     app: WebhookApp,
     reloader: Reloader,
-    tls: ssl.SSLContext,
+    follower: Follower,
     reviews: socket.socket,
     ops: socket.socket | None,
     grace: float,
@@ -259,7 +259,7 @@ def answer(
     Args:
         app: what answers.
         reloader: what has its policies follow their files.
-        tls: the context of the connections for reviews.
+        follower: has the context of the connections for reviews.
         reviews: where reviews come in.
         ops: where health and metrics are asked for; None for nowhere.
         grace: seconds that open reviews have at the end.
@@ -270,7 +270,7 @@ def answer(
         ConfigurationError: an isolated policy cannot be.
     """
     callers = connections("reviews", app.limits, app.site.meters)
-    server = Server(app, callers, tls, ReviewProtocol, started, grace)
+    server = Server(app, callers, follower.context, ReviewProtocol, started, grace)
     for phase in (Phase.DRAINING, Phase.ENDED):
         app.life.at(phase, server.stop)
 
@@ -278,6 +278,14 @@ def answer(
 
     async def serve() -> None:
         begun()
+        loop = asyncio.get_running_loop()
+
+        def expel(authorities: Sequence[bytes]) -> None:
+            from webhooks.certificates.trust import signed_by_one  # here, since hardly any server ever needs it
+
+            loop.call_soon_threadsafe(callers.expel, partial(signed_by_one, authorities))
+
+        follower.at_distrust(expel)
         await app.runner.start()
         with app.pulse.beating(), app.callers.looking(), reloader.looking(app), _operations(app, ops):
             await server.serve([reviews])

@@ -1,7 +1,7 @@
 """TLS for reviews: the files that it is made of, and contexts that are known to work."""
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -56,11 +56,13 @@ class Fresh(NamedTuple):
 
     Attributes:
         context: with a certificate that callers take, its key, and the authorities of callers where they are asked.
+        authorities: these authorities (DER).
         ends: when its certificates end, in seconds since 1970: ``serving``, ``ca`` and ``client_ca``; of several in one
             file, the first that ends.
     """
 
     context: ssl.SSLContext
+    authorities: Sequence[bytes]
     ends: dict[str, float]
 
 
@@ -79,7 +81,7 @@ def fresh(files: Files) -> Fresh:
     if files.ca is not None:
         with suppress(ConfigurationError):  # callers need it, we do not
             ends["ca"] = _end(files.ca, proof.caller())
-    return Fresh(context, ends)
+    return Fresh(context, context.get_ca_certs(binary_form=True), ends)
 
 
 def check_callers(files: Files) -> None:

@@ -154,9 +154,9 @@ def _work(settings: Settings, listener: socket.socket, pipe: Connection) -> None
     try:
         app, reloader = serving.application(settings, meters, log)
         teller = threading.Thread(target=_tell, args=(app, pipe, ended), daemon=True)
-        with Follower(tls.Files.told(settings), app.metrics.tally).looking() as context:
+        with Follower(tls.Files.told(settings), app.metrics.tally).looking() as follower:
             begun = partial(_obey, pipe, app.life)
-            serving.answer(app, reloader, context, listener, None, settings.grace, begun, teller.start)
+            serving.answer(app, reloader, follower, listener, None, settings.grace, begun, teller.start)
     except ConfigurationError as error:
         logger.error("a worker could not start: %s", error)
         sys.exit(2)
