@@ -112,11 +112,11 @@ class Reply:
 class Connection:
     """A caller's connection: it sends any bytes, and reads answers one by one."""
 
-    def __init__(self, port: int, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, port: int, tls: ssl.SSLContext | None, name: str = "127.0.0.1") -> None:
         raw = socket.create_connection(("127.0.0.1", port), REPLY_SECONDS)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as callers do; else each handshake waits for an ACK
         try:
-            self.socket = raw if tls is None else tls.wrap_socket(raw, server_hostname="127.0.0.1")
+            self.socket = raw if tls is None else tls.wrap_socket(raw, server_hostname=name)
         except BaseException:
             raw.close()
             raise
@@ -306,9 +306,10 @@ class Server:
     ops_port: int | None = None
     tls: ssl.SSLContext | None = None
     folder: Path = field(default_factory=Path)
+    name: str = "127.0.0.1"
 
     def connect(self, tls: ssl.SSLContext | None = None) -> Connection:
-        return Connection(self.port, tls or self.tls)
+        return Connection(self.port, tls or self.tls, self.name)
 
     def post(self, path: str, body: bytes, headers: Mapping[str, str] = REVIEWS) -> Reply:
         """Post a review on a connection of its own."""

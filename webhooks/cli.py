@@ -94,6 +94,20 @@ def schema() -> None:
     click.echo(json.dumps(configured.schema(), indent=2))
 
 
+@main.command(epilog="Try it: webhooks health http://127.0.0.1:8080/livez")
+@click.argument("url", required=False)
+def health(url: str | None) -> None:
+    """Ask the ops port of a server whether it can answer; by default, http://127.0.0.1:8080/readyz.
+
+    Prints what it says, and exits with 0 if it can and 1 if not.
+    """
+    from webhooks.health import READY, ask
+
+    state = ask(url or READY)
+    click.echo(f"{url or READY}: {state.says}", err=not state.good)
+    sys.exit(not state.good)
+
+
 @main.command(epilog="Try it: webhooks review --policies library:required_labels manifests/")
 @click.argument("manifests", nargs=-1, required=True)
 @click.option(

@@ -5,6 +5,8 @@ import json
 import os
 import secrets
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from . import objects
@@ -57,14 +59,14 @@ class Cluster:
         api_server.wait_until(lambda: self.admin.run("get", "--raw=/readyz").code == 0, seconds=START_SECONDS)
         self._fill(url)
 
-    def user(self, name: str, *groups: str) -> Kubectl:
-        """A user known by a client certificate."""
+    def user(self, name: str, *groups: str, port: int | None = None) -> Kubectl:
+        """A user known by a client certificate, of this API server or the one at another port."""
         pair = self._users.user(name, groups)
-        return self._kubectl(name, _certificate(pair))
+        return self._kubectl(name, _certificate(pair), port)
 
-    def bearer(self, name: str, token: str) -> Kubectl:
+    def bearer(self, name: str, token: str, port: int | None = None) -> Kubectl:
         """Somebody who shows a token; `name` only tells this one's files from others'."""
-        return self._kubectl(name, {"token": token})
+        return self._kubectl(name, {"token": token}, port)
 
     def api(self) -> Api:
         """The administrator, without kubectl."""
@@ -78,6 +80,18 @@ class Cluster:
         api = self._api(port)
         process.wait_until(api.is_ready, seconds=START_SECONDS)
         return api
+
+    @contextmanager
+    def beside(self, *flags: str) -> Iterator[int]:
+        """One more API server, with these flags and objects of its own, for as long as the block lasts; its port."""
+        [port] = free_ports(1)
+        process = self._start_api_server(f"kube-apiserver-{port}", port, *flags)
+        try:
+            with self._api(port) as api:
+                process.wait_until(api.is_ready, seconds=START_SECONDS)
+            yield port
+        finally:
+            self._processes.stop(process)
 
     def serve(self, name: str, port: int, *options: object) -> Process:
         """A server of ours, once it answers; its certificate is one that the first of them has issued to itself."""
@@ -218,9 +232,10 @@ class Cluster:
     def _api(self, port: int) -> Api:
         return Api(port, self._users.certificate, self._operator)
 
-    def _kubectl(self, name: str, credentials: Json) -> Kubectl:
-        url = f"https://127.0.0.1:{self._api_port}"
-        kubeconfig = self._kubeconfig(f"kubectl-{name}", url, self._users.certificate, credentials)
+    def _kubectl(self, name: str, credentials: Json, port: int | None = None) -> Kubectl:
+        url = f"https://127.0.0.1:{port or self._api_port}"
+        name = f"kubectl-{name}-{port}" if port else f"kubectl-{name}"
+        kubeconfig = self._kubeconfig(name, url, self._users.certificate, credentials)
         return Kubectl(self._assets / "kubectl", kubeconfig)
 
     def _kubeconfig(self, name: str, url: str, authority: Path, credentials: Json) -> Path:

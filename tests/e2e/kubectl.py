@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +35,12 @@ class Kubectl:
         home = kubeconfig.parent
         self._command = [str(binary), f"--kubeconfig={kubeconfig}", f"--cache-dir={home / 'cache'}"]
         self._env = {"HOME": str(home), "PATH": os.defpath}
+
+    def program(self, folder: Path) -> None:
+        """Put a `kubectl` into a folder that is on somebody's path, which is this user."""
+        file = folder / "kubectl"
+        file.write_text(f'#!/bin/sh\nexec {shlex.join(self._command)} "$@"\n')
+        file.chmod(0o755)
 
     def run(self, *words: str, given: Json | None = None) -> Output:
         done = subprocess.run(

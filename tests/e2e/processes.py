@@ -121,6 +121,12 @@ class Processes:
         self._tell_reaper(f"+ {process.pid}\n")
         return process
 
+    def stop(self, process: Process) -> None:
+        """End one of them."""
+        process.stop()
+        self._running.remove(process)
+        self._tell_reaper(f"- {process.pid}\n")
+
     def stop_all(self) -> None:
         """End them, newest first: nobody then misses what it depends on."""
         stubborn = []

@@ -1,0 +1,11 @@
+"""A policy of one's own: what is deployed says whose it is."""
+
+from webhooks import AdmissionReview, Allow, Decision, Deny, validating
+
+
+@validating("apps/deployments", "apps/statefulsets", "apps/daemonsets", operations=["CREATE", "UPDATE"])
+def owner(review: AdmissionReview, *, label: str = "owner") -> Decision:
+    """Deny workloads without that label."""
+    if label not in review.labels:
+        return Deny(f"{review.kind.kind} {review.name} has no label {label!r}")
+    return Allow()

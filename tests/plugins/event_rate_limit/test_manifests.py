@@ -1,0 +1,33 @@
+"""The Redis of deploy/kustomize, and the limits that go with it there."""
+
+from pathlib import Path
+
+from ...builders import admission_body, written
+from ...kustomize import KUSTOMIZE, found, render
+from ...servers import serving
+from .events import core_event
+from .redis_server import RedisServer, needs_redis
+
+pytestmark = needs_redis
+
+URL = "redis://webhooks-redis.webhooks.svc:6379"
+PASSWORD = "a-password"
+EVENT = written(admission_body("CREATE", core_event(), resource="v1/events")).strip()
+
+
+def test_limits_are_kept_in_it(tmp_path: Path) -> None:
+    objects = render(KUSTOMIZE / "overlays" / "redis")
+    [container] = found(objects, "Deployment", "webhooks-redis")["spec"]["template"]["spec"]["containers"]
+    options = [each.replace("$(PASSWORD)", PASSWORD) for each in container["args"]]
+    assert found(objects, "Service", "webhooks-redis")["spec"]["ports"][0]["port"] == 6379
+    with RedisServer(*options) as store:
+        for name, text in found(objects, "ConfigMap", "webhooks-configuration")["data"].items():
+            (tmp_path / name).write_text(text.replace(URL, store.url))
+        (tmp_path / "redis").mkdir()
+        (tmp_path / "redis" / "password").write_text(PASSWORD)
+        with serving(tmp_path, "--admission-config", tmp_path / "admission.yaml", policies="") as server:
+            assert server.post("/admission/validate", EVENT).json()["response"]["allowed"]
+            page = server.get("/metrics", ops=True).body.decode()
+            assert "webhooks_event_rate_limit_store_up 1" in page
+            assert "webhooks_event_rate_limit_local_decisions_total 0" in page
+        assert store.ask("DBSIZE", password=PASSWORD) >= 4  # a key a limit, at least
