@@ -1,7 +1,7 @@
 """The metrics that a server can have, as Prometheus reads them: found in the code, since no server has all at once."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -12,20 +12,34 @@ _SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_
 @cache
 def metrics() -> dict[str, set[str]]:
     """The labels of each sample, by its name."""
+    trees = [ast.parse(file.read_text()) for file in PACKAGE.rglob("*.py")]
+    names = {name: text for tree in trees for name, text in _constants(tree)}
     found: dict[str, set[str]] = {}
-    for file in PACKAGE.rglob("*.py"):
-        for call in ast.walk(ast.parse(file.read_text())):
+    for tree in trees:
+        for call in ast.walk(tree):
             if isinstance(call, ast.Call):
-                found |= {name: set(_labels(call)) for name in _samples(call)}
+                found |= {sample: set(_labels(call)) for sample in _samples(call, names)}
     return found
 
 
-def _samples(call: ast.Call) -> Iterator[str]:
+def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """The names that a module has for metrics."""
+    for line in tree.body:
+        if isinstance(line, ast.Assign) and isinstance(line.value, ast.Constant):
+            for target in line.targets:
+                if isinstance(target, ast.Name) and str(line.value.value).startswith("webhooks_"):
+                    yield target.id, str(line.value.value)
+
+
+def _samples(call: ast.Call, names: Mapping[str, str]) -> Iterator[str]:
     """The names of the samples of a metric, if it is one that is made by a call."""
     maker = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
     for suffix in _SUFFIXES.get(maker.lower().removesuffix("metricfamily"), ()):
-        if call.args and isinstance(call.args[0], ast.Constant):
-            yield f"{call.args[0].value.removesuffix('_total')}{suffix}"  # type: ignore[union-attr]
+        match call.args:
+            case [ast.Constant(value=str(name)), *_]:
+                yield f"{name.removesuffix('_total')}{suffix}"
+            case [ast.Name(id=constant), *_] if constant in names:
+                yield f"{names[constant].removesuffix('_total')}{suffix}"
 
 
 def _labels(call: ast.Call) -> Iterator[str]:

@@ -21,7 +21,8 @@ _PARAMETER = re.compile(r"^    (\w+): ((?:.+(?:\n {8}.+)*))", re.MULTILINE)
 _PAGE = """\
 # Ready policies
 
-Use them by name, `webhooks serve --policies library:NAME`, or with parameters of your own in a file of policies, by
+Use them by name, `webhooks serve --policies library:NAME`; with parameters of your own in a
+[configuration](configuration.md), in camel case if so wished; or in a file of policies, by
 [`ready("NAME").bind(...)`](policies.md#parameters). `webhooks library` lists them, `webhooks library NAME` shows one.
 
 The examples show what matters of an object, which is a pod where they name no kind. What changes is shown before and
