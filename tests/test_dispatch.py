@@ -3,7 +3,7 @@ import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jsonpatch
@@ -30,6 +30,8 @@ from webhooks import (
 from webhooks.decisions import Outcome
 from webhooks.dispatch import Verdict, budget
 from webhooks.errors import MalformedReview, PolicyFailure, PolicyTimeout
+from webhooks.exemptions import Exemption
+from webhooks.globs import Globs
 from webhooks.patching import MAX_OPERATIONS
 from webhooks.policy import OUTCOMES, Kind
 from webhooks.wire import admission
@@ -1170,3 +1172,28 @@ def test_a_container_stays_the_one_it_was() -> None:
     patch = decide(admission_review("CREATE", body), drops).patch or b""
     left = jsonpatch.apply_patch(body, json.loads(patch))["spec"]["containers"]
     assert [container["name"] for container in left] == ["good"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "review"),
+    [
+        (validating("*/*"), admission_review(obj=pod())),
+        (mutating("*/*"), admission_review(obj=pod())),
+        (image_policy(), image_review("a")),
+        (authorizing("*/*"), access_review(verb="get", resource="pods", namespace="team-a")),
+    ],
+)
+def test_a_verdict_tells_of_exemptions(policy: Any, review: Any) -> None:
+    def denying(review: Any) -> Deny:
+        return Deny("no")
+
+    holds = Exemption("moving", namespaces=Globs(["team-a"]))
+    ended, other = replace(holds, expires=1.0), replace(holds, namespaces=Globs(["team-b"]))
+
+    def told(*exemptions: Exemption) -> list[tuple[str, Exemption]]:
+        return list(decide(review, replace(policy(denying), exemptions=exemptions)).exemptions)
+
+    assert told(holds) == [("denying", holds)]
+    assert told(ended) == [("denying", ended)]
+    assert told(ended, holds) == [("denying", holds)]
+    assert told(other) == told() == []

@@ -53,7 +53,7 @@ def test_what_the_docs_say_of_testing_passes(tmp_path: Path) -> None:
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
     assert ended.returncode == 0, ended.stdout
     tests = [name for name, _ in files if name.startswith("test_") or name.endswith("_cases.yaml")]
-    assert len(tests) == 4
+    assert len(tests) == 6
     assert [name for name in tests if f"{name}::" not in ended.stdout] == []
 
 

@@ -58,6 +58,29 @@ def test_a_project_has_its_own_server(pytester: pytest.Pytester) -> None:
     pytester.runpytest().assert_outcomes(passed=1)
 
 
+CONFIGURATION = """\
+apiVersion: webhooks.svc.io/v1alpha1
+kind: WebhookConfiguration
+policies:
+  - {use: labels.py, mode: warn}
+"""
+
+
+def test_the_fixture_takes_a_configuration(pytester: pytest.Pytester) -> None:
+    test = TEST.replace('"labels.py").review', '"webhooks.yaml").review').replace("labels.py", "webhooks.yaml")
+    lay(pytester, {"below/labels.py": POLICY, "below/webhooks.yaml": CONFIGURATION, "below/test_labels.py": test})
+    ended = pytester.runpytest("-p", "no:cacheprovider")
+    ended.assert_outcomes(failed=1)
+    ended.stdout.fnmatch_lines(["*wanted: denied", "*got: allowed", "*- labels: no owner"])
+
+
+def test_cases_of_a_configuration_stand_alone(pytester: pytest.Pytester) -> None:
+    about = CASES.replace("cases:", "configuration: policies/webhooks.yaml\ncases:")
+    warned = about.replace("{outcome: denied, message: no owner}", "{outcome: allowed, warnings: ['labels: no owner']}")
+    lay(pytester, {"policies/labels.py": POLICY, "policies/webhooks.yaml": CONFIGURATION, "all_cases.yaml": warned})
+    pytester.runpytest().assert_outcomes(passed=2)
+
+
 @pytest.mark.parametrize("place", ["labels_cases.yaml", "cases/labels.yaml"])
 def test_cases_are_tests(place: str, pytester: pytest.Pytester) -> None:
     lay(pytester, {"labels.py": POLICY, place: CASES})
@@ -99,7 +122,10 @@ def test_a_file_that_is_wrong(pytester: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("files", "says"),
     [
-        ({"labels_cases.yaml": CASES}, "*labels_cases.yaml: *the policy is to stand beside it or in the folder above"),
+        (
+            {"labels_cases.yaml": CASES},
+            "labels_cases.yaml:1:1: *the policy is to stand beside it or in the folder above*",
+        ),
         ({"labels_cases.yaml": "cases: []", "labels.py": POLICY}, "*apiVersion: Required value*"),
         ({"labels_cases.yaml": CASES, "labels.py": "1 / 0"}, "*labels.py:1: ZeroDivisionError*"),
     ],

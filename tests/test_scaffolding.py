@@ -1,5 +1,6 @@
 """New policies: what is written holds as it is, and nothing is written over."""
 
+import inspect
 import subprocess
 import sys
 import typing
@@ -9,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from webhooks import loading
+from webhooks import configured, loading
 from webhooks.cli import main
 from webhooks.cli import new as command
 from webhooks.policy import Kind
@@ -33,16 +34,45 @@ def test_every_kind_is_offered() -> None:
 def test_it_passes_its_own_tests(kind: str, tmp_path: Path) -> None:
     folder = tmp_path / "more" / "policies"
     ended = new("first_try", "--kind", kind, "--dir", folder)
-    files = [folder / name for name in ("first_try.py", "first_try_cases.yaml", "test_first_try.py")]
-    assert (ended.exit_code, ended.stdout) == (0, "".join(f"{file}\n" for file in files))
+    names = ("first_try.py", "first_try_cases.yaml", "test_first_try.py", "webhooks.yaml")
+    files = [folder / name for name in names]
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "".join(f"{file}\n" for file in files), "")
     assert sorted(folder.iterdir()) == sorted(files)
     [policy] = loading.load([str(folder)])
     assert (policy.name, policy.kind) == ("first_try", kind)
     pytest_ = [sys.executable, "-m", "pytest", "-v", "-W", "error", "-p", "no:cacheprovider"]
     ran = subprocess.run(pytest_, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
     assert ran.returncode == 0, ran.stdout
-    for file in files[1:]:
+    for file in files[1:3]:
         assert f"{file.name}::" in ran.stdout
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_configuration_holds(kind: str, tmp_path: Path) -> None:
+    new("first_try", "--kind", kind, "--dir", tmp_path)
+    checked = CliRunner().invoke(main, ["check", str(tmp_path / "webhooks.yaml")])
+    assert (checked.exit_code, checked.stdout.split(), checked.stderr) == (0, [kind, "first_try"], "")
+    [policy] = configured.read(tmp_path / "webhooks.yaml").load()
+    keywords = inspect.signature(policy.function).parameters
+    for name, value in policy.parameters.items():
+        assert value == policy.converted(name, keywords[name].default), "it says what holds without it"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_configuration_that_is_there_is_left_as_it_is(kind: str, tmp_path: Path) -> None:
+    new("first", "--dir", tmp_path)
+    file = tmp_path / "webhooks.yaml"
+    before = file.read_text()
+    ended = new("second", "--kind", kind, "--dir", tmp_path)
+    assert ended.exit_code == 0
+    assert ended.stdout.splitlines() == [
+        str(tmp_path / f) for f in ("second.py", "second_cases.yaml", "test_second.py")
+    ]
+    told, *entry = ended.stderr.splitlines(keepends=True)
+    assert told == f"webhooks: {file} was there already; add to its policies:\n"
+    assert file.read_text() == before
+    file.write_text(before + "".join(entry))
+    assert [policy.name for policy in configured.read(file).load()] == ["first", "second"]
 
 
 def test_it_is_written_as_our_own_code_is(tmp_path: Path) -> None:

@@ -19,13 +19,18 @@ T = TypeVar("T", bound=Outcome)
 
 
 class Notes:
-    """The warnings and annotations of one review."""
+    """The warnings and annotations of one review.
 
-    __slots__ = ("_audit", "_warnings")
+    Attributes:
+        exemptions: the noted ones, in force or ended, each with the name of its policy.
+    """
+
+    __slots__ = ("_audit", "_warnings", "exemptions")
 
     def __init__(self) -> None:
         self._warnings: dict[str, None] = {}
         self._audit: dict[str, str] = {}
+        self.exemptions: tuple[tuple[str, Exemption], ...] = ()
 
     def add(self, policy: str, outcome: Outcome) -> None:
         """Note what an outcome carries."""
@@ -52,10 +57,12 @@ class Notes:
     def add_exemption(self, policy: str, exemption: Exemption) -> None:
         """Note that a policy was not asked, and why."""
         self._annotate(policy, f"{policy}.exempted", exemption.reason)
+        self.exemptions += ((policy, exemption),)
 
     def add_ended(self, policy: str, exemption: Exemption) -> None:
         """Note that a policy was asked, since an exemption has ended."""
         self._warnings[f"{policy}: an exemption ended {exemption.end} ({exemption.reason})"] = None
+        self.exemptions += ((policy, exemption),)
 
     def on(self, outcome: T) -> T:
         """The outcome with all that was noted, and nothing else."""

@@ -110,10 +110,10 @@ def health(url: str | None) -> None:
 
 @main.command(epilog="Try it: webhooks review --policies library:required_labels manifests/")
 @click.argument("manifests", nargs=-1, required=True)
+@click.option("--config", type=_FILE, help="A WebhookConfiguration (YAML), whose policies are asked as it says.")
 @click.option(
     "--policies",
     multiple=True,
-    required=True,
     metavar="PATH_OR_NAME",
     help="A policy file, a folder of them, or library:NAME for a ready one. Repeat it for more.",
 )
@@ -147,6 +147,8 @@ def review(**options: Any) -> None:
     """
     from webhooks.reviewing import command
 
+    if not options["policies"] and options["config"] is None:
+        raise click.UsageError("Nothing to review by: give --config or --policies.")
     try:
         code = command.run(command.Job(sources=options.pop("manifests"), **options))
     except ConfigurationError as error:
@@ -194,13 +196,22 @@ def library(name: str | None, markdown: bool) -> None:
     help="Where to; made if there is none.",
 )
 def new(name: str, kind: Any, folder: Path) -> None:
-    """Begin a policy of that NAME: its file, cases beside it and a test, which pass as they are."""
+    """Begin a policy of that NAME: its file, cases beside it and a test, which pass as they are.
+
+    A configuration, webhooks.yaml, is written with it; to one that is there already, nothing is added.
+    """
     from webhooks import scaffolding
 
     try:
-        files = scaffolding.write(name, kind, folder)
+        begun = scaffolding.write(name, kind, folder)
     except ConfigurationError as error:
         click.echo(f"webhooks: {error}", err=True)
         sys.exit(2)
-    for file in files:
+    for file in begun.files:
         click.echo(file)
+    if begun.entry:
+        click.echo(
+            f"webhooks: {begun.configuration} was there already; add to its policies:\n{begun.entry}",
+            nl=False,
+            err=True,
+        )

@@ -174,6 +174,22 @@ def checked(configuration: Configuration) -> list[AnyPolicy]:
     return list(Registry(configuration.load()))
 
 
+def parameter(policy: AnyPolicy, name: str) -> str | None:
+    """The parameter of a policy that is meant by a name; None for none: exemptImages and exempt_images are one."""
+    return next((each for each in policy.parameter_names if _plain(each) == _plain(name)), None)
+
+
+def with_parameter(policy: AnyPolicy, name: str, value: Any) -> AnyPolicy:
+    """A policy with one of its parameters set, as its operator sets it.
+
+    Raises:
+        ValueError: the value has the wrong type.
+    """
+    value = copy.deepcopy(value)
+    taken = copy.deepcopy(policy.converted(name, value))
+    return replace(policy, parameters={**policy.parameters, name: taken}, configured={**policy.configured, name: value})
+
+
 def ended(policies: Iterable[AnyPolicy]) -> Iterator[str]:
     """The exemptions that have ended, a line each, for people."""
     for policy in policies:
@@ -206,19 +222,13 @@ class _Entry:
 
     def _configured(self, policy: AnyPolicy) -> AnyPolicy:
         entry = self.entry
-        set_, configured = self._parameters(policy)
-        for name in policy.unset:
-            if name not in configured:
-                self._wrong(("parameters", name), "Required value", "")
         if entry.mode not in _MODES[policy.kind]:
             self._wrong(("mode",), "Forbidden", f"not for {policy.kind} policies, whose answers have no place for it")
         if entry.on_error == "allow" and policy.kind == "authenticating":
             self._wrong(("onError",), "Forbidden", "a failure of an authenticator cannot be allowed")
         return replace(
-            policy,
+            self._with_parameters(policy),
             name=entry.name or policy.name,
-            parameters={**policy.parameters, **set_},
-            configured=configured,
             within=self._within(policy.kind),
             mode=entry.mode,
             on_error=entry.on_error or policy.on_error,
@@ -230,22 +240,21 @@ class _Entry:
             base=policy,
         )
 
-    def _parameters(self, policy: AnyPolicy) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The parameters as the policy takes them, and as they were given."""
-        known = {_plain(name): name for name in policy.parameter_names}
-        set_: dict[str, Any] = {}
-        configured: dict[str, Any] = {}
+    def _with_parameters(self, policy: AnyPolicy) -> AnyPolicy:
+        missing = dict.fromkeys(policy.unset)
         for given, value in self.entry.parameters.items():
-            name = known.get(_plain(given))
+            name = parameter(policy, given)
             if name is None:
                 self._wrong(("parameters", given), "Forbidden", _unknown(given, policy))
                 continue
-            configured[name] = copy.deepcopy(value)
+            missing.pop(name, None)
             try:
-                set_[name] = copy.deepcopy(policy.converted(name, value))
+                policy = with_parameter(policy, name, value)
             except ValueError as error:
                 self._wrong(("parameters", given), "Invalid value", str(error), value)
-        return set_, configured
+        for name in missing:
+            self._wrong(("parameters", name), "Required value", "")
+        return policy
 
     def _within(self, kind: Kind) -> Match | None:
         match = self.entry.match

@@ -240,7 +240,7 @@ class AuditEndpoint:
 def endpoints(dispatcher: Dispatcher, metrics: Metrics, journal: Journal | None = None) -> Mapping[str, AnyEndpoint]:
     """All review paths of a server."""
     found: dict[str, AnyEndpoint] = {"/audit": AuditEndpoint(metrics)}
-    for path, kind in _PATHS:
+    for path, kind in PATHS:
         found[path] = Endpoint(kind, dispatcher, metrics, journal)
     for policy in dispatcher.registry:
         if policy.kind in _ONE_POLICY:
@@ -249,7 +249,7 @@ def endpoints(dispatcher: Dispatcher, metrics: Metrics, journal: Journal | None 
     return found
 
 
-_PATHS: tuple[tuple[str, Kind], ...] = (
+PATHS: tuple[tuple[str, Kind], ...] = (
     ("/admission/mutate", "mutating"),
     ("/admission/validate", "validating"),
     ("/authorize", "authorizing"),

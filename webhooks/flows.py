@@ -16,6 +16,7 @@ from webhooks.calls import Result
 from webhooks.decisions import CHANGES, Allow, Authenticated, Deny, NoOpinion, Outcome, Patch, Replace, Unauthenticated
 from webhooks.drafts import settle
 from webhooks.errors import MalformedReview, PatchError, PolicyFailure, PolicyTimeout
+from webhooks.exemptions import Exemption
 from webhooks.policy import AnyPolicy, Kind
 from webhooks.wire.admission import AdmissionReview, intact, object_of, with_object
 from webhooks.wire.authentication import TokenReview
@@ -36,11 +37,13 @@ class Verdict(msgspec.Struct):
         outcome: the merged outcome; None where a failure leaves the question open, and the caller is to ask again.
         results: what each policy did.
         patch: the JSON Patch document of an Allow that changes the object.
+        exemptions: of the review, in force or ended, each with the name of its policy.
     """
 
     outcome: Outcome | None
     results: Sequence[Result] = ()
     patch: bytes | None = None
+    exemptions: Sequence[tuple[str, Exemption]] = ()
 
 
 def _everyone(review: Any, policies: Iterable[AnyPolicy], notes: Notes) -> list[tuple[AnyPolicy, Any]]:
@@ -77,7 +80,7 @@ def _unanimous(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
         if denial is not None:
             denials.append((result, denial))
     outcome = _merge_denials(denials, notes) if denials else notes.on(_ALLOW)
-    return Verdict(outcome, results)
+    return Verdict(outcome, results, exemptions=notes.exemptions)
 
 
 def _threaded(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
@@ -107,9 +110,9 @@ def _threaded(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
         results.append(result)
         denial = _denial(result, notes)
         if denial is not None:
-            return Verdict(_merge_denials([(result, denial)], notes), results)
+            return Verdict(_merge_denials([(result, denial)], notes), results, exemptions=notes.exemptions)
     patch = _patch(object_of(original), object_of(review), patches) if patches else None
-    return Verdict(notes.on(_ALLOW), results, patch)
+    return Verdict(notes.on(_ALLOW), results, patch, notes.exemptions)
 
 
 def _refuse_changed(review: AdmissionReview) -> None:
@@ -170,9 +173,10 @@ def _patch(original: Object, changed: Object, patches: Sequence[bytes | None]) -
 
 def _authorized(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
     """Deny beats Allow beats NoOpinion; a failure, which might have been a denial, beats all but Deny."""
-    everyone = _everyone(review, policies, Notes())  # which the answer has no place for
+    notes = Notes()  # which the answer has no place for
+    everyone = _everyone(review, policies, notes)
     results = (yield everyone) if everyone else []
-    return Verdict(_ranked(results, (Deny, Allow, NoOpinion)), results)
+    return Verdict(_ranked(results, (Deny, Allow, NoOpinion)), results, exemptions=notes.exemptions)
 
 
 def _authenticated(review: Any, policies: Sequence[AnyPolicy]) -> Flow:

@@ -24,7 +24,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Server]]":
-    """Makes servers without sockets: ``server("labels.py").review(...)``; paths begin at the test's own folder."""
+    """Makes servers without sockets: ``server("labels.py").review(...)``; paths begin at the test's own folder.
+
+    What they ask is policies, their files, or a configuration of them: ``server("webhooks.yaml")``.
+    """
     from webhooks.testing import Server
 
     with ExitStack() as stack:
@@ -58,8 +61,6 @@ class CasesFile(pytest.File):
         from webhooks.errors import ConfigurationError
         from webhooks.testing import cases
 
-        if self._policy is None:
-            raise self.CollectError(f"{self.path}: the policy is to stand beside it or in the folder above")
         try:
             found = cases.read(self.path, self._policy)
         except ConfigurationError as error:

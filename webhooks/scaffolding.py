@@ -1,8 +1,8 @@
-"""A new policy, to be begun with: the policy itself, cases beside it, and a test, all of which hold as they are."""
+"""A new policy, to be begun with: the policy itself, cases beside it, a test and a configuration, which all hold."""
 
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +12,7 @@ from webhooks.policy import Kind
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _NOT_SERVED = ("test_", "conftest")  # what a folder's loading passes over
+_CONFIGURATION = "webhooks.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +22,31 @@ class _Template:
     policy: str
     cases: str
     test: str
+    entry: str
 
 
-def write(name: str, kind: Kind, folder: Path) -> list[Path]:
-    """Write the files of a new policy.
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A new policy.
+
+    Attributes:
+        files: those that were written.
+        configuration: the configuration beside them.
+        entry: what is to be added to its policies by hand, where it was there already; else empty.
+    """
+
+    files: Sequence[Path]
+    configuration: Path
+    entry: str
+
+
+def write(name: str, kind: Kind, folder: Path) -> Begun:
+    """Write the files of a new policy, and a configuration that uses it if there is none yet.
 
     Args:
         name: the policy's name, and its files'.
         kind: the kind of policy.
         folder: where to; it is made if there is none.
-
-    Returns:
-        The files.
 
     Raises:
         ConfigurationError: it is no name for one; some of the files are there already, and none is written; or they
@@ -50,11 +64,15 @@ def write(name: str, kind: Kind, folder: Path) -> list[Path]:
         f"test_{name}.py": template.test,
     }
     files = {folder / file: text.replace("NAME", name) for file, text in texts.items()}
+    configuration, entry = folder / _CONFIGURATION, template.entry.replace("NAME", name)
     there = [str(file) for file in files if file.exists()]
     if there:
         raise ConfigurationError(f"nothing is overwritten, and these are there already: {', '.join(there)}")
     if find_spec(name) is not None:
         raise ConfigurationError(f"there is a module named {name!r}, which tests in that folder could not import")
+    begun = configuration.exists()
+    if not begun:
+        files[configuration] = _HEAD + entry
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in files.items():
@@ -62,8 +80,18 @@ def write(name: str, kind: Kind, folder: Path) -> list[Path]:
                 opened.write(text)
     except OSError as error:
         raise ConfigurationError(f"{error.filename}: cannot be written: {error.strerror}") from None
-    return list(files)
+    return Begun(list(files), configuration, entry if begun else "")
 
+
+_HEAD = """\
+# The policies here, and what their operator says of them. In this folder:
+#   webhooks check webhooks.yaml             says what is wrong with it
+#   webhooks serve --config webhooks.yaml    serves them
+# Editors know the fields by a schema, if it is there: see webhooks schema --help.
+apiVersion: webhooks.svc.io/v1alpha1
+kind: WebhookConfiguration
+policies:
+"""
 
 _CASES = """\
 apiVersion: webhooks.svc.io/v1alpha1
@@ -115,6 +143,11 @@ def test_the_label_may_not_be_taken_away(server):
 def test_pods_may_be_deleted_without_it(server):
     assert_allowed(server("NAME.py").review(admission("DELETE", old_object=pod())))
 ''',
+        """\
+  - use: NAME.py
+    parameters: {label: owner}
+    mode: enforce # or warn, or audit: what a denial comes to
+""",
     ),
     "mutating": _Template(
         '''\
@@ -162,6 +195,10 @@ def test_done_twice_is_as_done_once(server):
     assert_patched(once, pod(namespace="shop", labels={"team": "shop"}))
     assert_allowed(policies.review(admission("CREATE", once.object)))
 ''',
+        """\
+  - use: NAME.py
+    parameters: {label: team}
+""",
     ),
     "authorizing": _Template(
         '''\
@@ -212,6 +249,10 @@ def test_secrets_are_listed_nowhere(server, namespace):
 def test_other_resources_are_for_others_to_decide(server):
     assert_no_opinion(server("NAME.py").review(access("list", "configmaps")))
 ''',
+        """\
+  - use: NAME.py
+    parameters: {exceptGroups: ["system:masters"]}
+""",
     ),
     "authenticating": _Template(
         '''\
@@ -266,6 +307,9 @@ from webhooks.testing import assert_no_opinion, token
 def test_without_a_key_nobody_is_known(server, text):
     assert_no_opinion(server("NAME.py").review(token(text)))
 ''',
+        """\
+  - use: NAME.py # without its key it knows nobody
+""",
     ),
     "image_policy": _Template(
         '''\
@@ -310,5 +354,10 @@ from webhooks.testing import assert_denied, images
 def test_names_that_look_alike_are_other_names(server, image):
     assert_denied(server("NAME.py").review(images(image)), "is from outside")
 ''',
+        """\
+  - use: NAME.py
+    parameters: {registries: [registry.k8s.io]}
+    mode: enforce # or audit: what a denial comes to
+""",
     ),
 }

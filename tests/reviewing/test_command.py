@@ -55,6 +55,17 @@ metadata: {name: db, namespace: team-a, labels: {owner: jane}}
 """
 
 
+CONFIGURATION = """\
+apiVersion: webhooks.svc.io/v1alpha1
+kind: WebhookConfiguration
+policies:
+  - {use: policies.py:owner, mode: warn}
+  - {use: policies.py:owner, name: audited, mode: audit, match: {resources: [pods]}}
+  - {use: policies.py:owner, name: later, match: {namespaces: [default]}, exemptions: [{names: [web], reason: moving}]}
+  - {use: policies.py:team, exemptions: [{namespaces: [default], reason: of no team}]}
+"""
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -67,6 +78,92 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(*arguments: str, text: str | None = None) -> Result:
     return CliRunner().invoke(main, ["review", "--policies", "policies.py", *arguments], input=text)
+
+
+def configured(*arguments: str) -> Result:
+    Path("webhooks.yaml").write_text(CONFIGURATION)
+    Path("two.yaml").write_text("---\n".join(MANIFESTS.split("---\n")[:2]))
+    return CliRunner().invoke(main, ["review", "--config", "webhooks.yaml", "two.yaml", *arguments])
+
+
+def test_table_of_a_configuration() -> None:
+    ended = configured()
+    assert ended.stdout.splitlines() == [
+        "PLACE       KIND       NAME              VERDICT  POLICY   REASON",
+        "two.yaml:1  Pod        default/web       allowed",
+        "                                         warning  owner    no owner, no <pod> & no \\x1b[31mred",
+        "                                         audit    audited  no owner, no <pod> & no \\x1b[31mred",
+        "                                         exempt   later    moving",
+        "two.yaml:5  ConfigMap  default/settings  allowed",
+        "                                         exempt   team     of no team",
+        "2 reviewed: 2 allowed, 0 changed, 0 denied",
+    ]
+    assert (ended.exit_code, ended.stderr) == (0, "")
+
+
+def test_data_of_a_configuration() -> None:
+    found = json.loads(configured("-o", "json").stdout)
+    assert yaml.safe_load(configured("-o", "yaml").stdout) == found
+    web, settings = found["reviews"]
+    message = "no owner, no <pod> & no \x1b[31mred"
+    assert (web["verdict"], web["denials"]) == ("allowed", [])
+    assert web["warnings"] == [{"policy": "owner", "message": message}]
+    assert web["audited"] == [{"policy": "audited", "message": message}]
+    assert web["exemptions"] == [{"policy": "later", "reason": "moving"}]
+    assert web["auditAnnotations"] == {"audited.denied": message.replace("\x1b", " "), "later.exempted": "moving"}
+    assert settings["exemptions"] == [{"policy": "team", "reason": "of no team"}]
+
+
+def test_exchange_formats_of_a_configuration() -> None:
+    root = ElementTree.fromstring(configured("-o", "junit").stdout)
+    assert (root.get("failures"), list(root.iter("failure"))) == ("0", [])
+    [web, settings] = [case.findtext("system-out") for case in root.iter("testcase")]
+    message = "no owner, no <pod> & no \ufffd[31mred"
+    assert web == f"warning: owner: {message}\naudit: audited: {message}\nexempt: later: moving"
+    assert settings == "exempt: team: of no team"
+    [ran] = json.loads(configured("-o", "sarif").stdout)["runs"]
+    assert [(each["ruleId"], each["level"], each.get("kind")) for each in ran["results"]] == [
+        ("owner", "warning", None),
+        ("audited", "note", None),
+        ("later", "none", "notApplicable"),
+        ("team", "none", "notApplicable"),
+    ]
+    assert [rule["id"] for rule in ran["tool"]["driver"]["rules"]] == ["audited", "later", "owner", "team"]
+
+
+def test_a_configuration_beside_policies() -> None:
+    Path("more.py").write_text(POLICIES.replace("def owner", "def enforced").replace("def team", "def _team"))
+    ended = configured("--policies", "more.py", "-o", "json")
+    assert ended.exit_code == 1
+    denials = [each["denials"] for each in json.loads(ended.stdout)["reviews"]]
+    assert [[each["policy"] for each in said] for said in denials] == [["enforced"], []]
+
+
+def test_what_is_warned_of_and_audited_is_stored() -> None:
+    ended = configured("-o", "patched")
+    assert [each["metadata"]["name"] for each in yaml.safe_load_all(ended.stdout)] == ["web", "settings"]
+    assert ended.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("configuration", "says"),
+    [
+        (CONFIGURATION.replace("warn", "warned"), "webhooks.yaml:4:36: policies[0].mode: Unsupported value"),
+        (CONFIGURATION.replace("policies.py:team", "nothing.py"), "webhooks.yaml:7:11: policies[3].use: Invalid value"),
+        ("", "webhooks.yaml: there is nothing in it"),
+    ],
+)
+def test_a_configuration_that_is_wrong(configuration: str, says: str) -> None:
+    Path("webhooks.yaml").write_text(configuration)
+    ended = CliRunner().invoke(main, ["review", "--config", "webhooks.yaml", "good.yaml"])
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"webhooks: {says}")
+
+
+def test_nothing_to_review_by() -> None:
+    ended = CliRunner().invoke(main, ["review", "good.yaml"])
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert ended.stderr.splitlines()[-1] == "Error: Nothing to review by: give --config or --policies."
 
 
 def test_table() -> None:
@@ -247,11 +344,13 @@ def test_many_in_little_time(folder: Path) -> None:
     assert time.perf_counter() - started < 5  # ten times what it should take
 
 
-def test_the_example_in_the_docs(folder: Path) -> None:
-    page = PAGE.read_text()
-    [manifests] = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    [(arguments, shown)] = re.findall(r"^```console\n\$ webhooks (.*?)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    (folder / "web.yaml").write_text(manifests)
+SESSIONS = re.findall(r"^```console\n\$ webhooks (.*?)\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(("arguments", "shown"), SESSIONS)
+def test_the_examples_in_the_docs(arguments: str, shown: str, folder: Path) -> None:
+    for text, file in re.findall(r"^```yaml\n(# (\S+)\n.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        (folder / file).write_text(text)
     ended = CliRunner().invoke(main, arguments.split())
     assert (ended.exit_code, ended.stdout) == (1, shown)
 

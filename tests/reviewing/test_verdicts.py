@@ -3,7 +3,9 @@
 import asyncio
 import base64
 import json
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ import pytest
 from webhooks import AdmissionReview, Allow, Decision, Deny, Mutation, Policy, Replace, create_app, mutating, validating
 from webhooks.answers import Answer
 from webhooks.errors import ConfigurationError
+from webhooks.exemptions import Exemption
+from webhooks.globs import Globs
 from webhooks.patching import apply
 from webhooks.registry import Registry
 from webhooks.reviewing.requests import Requests
@@ -51,6 +55,11 @@ def fails(review: AdmissionReview) -> Decision:
 @mutating("pods")
 def refuses(review: AdmissionReview) -> Mutation:
     return Deny("not today")
+
+
+@mutating("pods", operations=["*"])
+def old_names(review: AdmissionReview) -> Mutation:
+    return Deny("an old\nname", warnings=["names change"], audit={"names": "old"})
 
 
 passed_over = validating("pods", name="passed_over", on_error="allow")(fails.function)
@@ -187,14 +196,82 @@ def test_policies_that_are_asked_about_no_object() -> None:
         Reviewer(Registry([]), Requests())
 
 
+PAST, FUTURE = 1577836800.0, 253370764800.0  # 2020-01-01, 9999-01-01
+MOVING = Exemption("being moved", names=Globs(["web"]), expires=FUTURE)
+ENDED = Exemption("was moved", names=Globs(["web"]), expires=PAST)
+ENDED_WARNING = "an exemption ended 2020-01-01 00:00 UTC (was moved)"
+
+
+def said(remarks: Sequence[Remark]) -> list[str]:
+    return list(map(str, remarks))
+
+
+@pytest.mark.parametrize(
+    ("policy", "verdict", "warnings", "audited", "exempted"),
+    [
+        (replace(no_latest, mode="warn"), "allowed", ["no_latest: latest: a"], [], []),
+        (replace(no_latest, mode="audit"), "allowed", [], ["no_latest: latest: a"], []),
+        (replace(fails, mode="warn"), "allowed", ["fails: failed: raised ValueError: oh"], [], []),
+        (replace(fails, mode="audit"), "allowed", [], ["fails: failed: raised ValueError: oh"], []),
+        (
+            replace(passed_over, mode="warn"),
+            "allowed",
+            ["passed_over: failed and was passed over: raised ValueError: oh"],
+            [],
+            [],
+        ),
+        (
+            replace(old_names, mode="warn"),
+            "allowed",
+            ["old_names: names change", "old_names: an old\nname"],
+            [],
+            [],
+        ),
+        (replace(old_names, mode="audit"), "allowed", ["old_names: names change"], ["old_names: an old\nname"], []),
+        (replace(no_latest, exemptions=(MOVING,)), "allowed", [], [], ["no_latest: being moved"]),
+        (replace(old_names, exemptions=(MOVING,)), "allowed", [], [], ["old_names: being moved"]),
+        (replace(no_latest, exemptions=(ENDED,)), "denied", [f"no_latest: {ENDED_WARNING}"], [], []),
+        (replace(no_latest, exemptions=(ENDED, MOVING)), "allowed", [], [], ["no_latest: being moved"]),
+        (
+            replace(no_latest, mode="warn", exemptions=(ENDED,)),
+            "allowed",
+            [f"no_latest: {ENDED_WARNING}", "no_latest: latest: a"],
+            [],
+            [],
+        ),
+        (replace(mark, mode="warn"), "changed", [], [], []),
+        (replace(mark, exemptions=(MOVING,)), "allowed", [], [], ["mark: being moved"]),
+    ],
+)
+def test_what_the_operator_makes_of_it(
+    policy: AnyPolicy, verdict: str, warnings: list[str], audited: list[str], exempted: list[str]
+) -> None:
+    found = reviewed(latest(), policy)
+    assert found.verdict == verdict
+    assert (said(found.warnings), said(found.audited), said(found.exempted)) == (warnings, audited, exempted)
+    assert (found.result is None) == (verdict == "denied")
+    assert set(found.audit) == {
+        *(f"{each.policy}.denied" for each in found.audited),
+        *(f"{each.policy}.exempted" for each in found.exempted),
+        *(["passed_over.failed"] if policy.name == "passed_over" else []),
+        *(["names"] if policy.name == "old_names" and not exempted else []),
+    }
+
+
+def test_a_denial_that_is_enforced_stands_beside_those_that_are_not() -> None:
+    found = reviewed(latest(), replace(no_latest, mode="warn"), fails, no_latest.named("hard"))
+    assert said(found.denials) == ["fails: failed: raised ValueError: oh", "hard: latest: a"]
+    assert said(found.warnings) == ["no_latest: latest: a"]
+
+
 async def answered(endpoint: Any, body: bytes) -> Answer:
     found = endpoint.answer(body, b"")
     return found if isinstance(found, Answer) else await found
 
 
-def on_a_server(request: dict[str, Any]) -> tuple[bool, list[str], dict[str, str], Any]:
+def on_a_server(request: dict[str, Any], policies: Sequence[AnyPolicy]) -> tuple[bool, list[str], dict[str, str], Any]:
     """What an API server makes of the answers: allowed, warnings, audit annotations and the object in the end."""
-    endpoints = create_app(ALL).endpoints
+    endpoints = create_app(policies).endpoints
     warnings: list[str] = []
     audit: dict[str, str] = {}
     for path in ("/admission/mutate", "/admission/validate"):
@@ -210,6 +287,26 @@ def on_a_server(request: dict[str, Any]) -> tuple[bool, list[str], dict[str, str
     return True, warnings, audit, request.get("object")
 
 
+def as_users_see(remark: Remark) -> str:
+    """A warning in a server's words, which puts no name before a policy's own, and keeps to itself why one failed."""
+    failed = f"policy {remark.policy!r} failed"
+    return remark.text if remark.text == "seen" else re.sub(r"(?<=: )failed: .*", failed, str(remark))
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [
+        ALL,
+        (
+            replace(mark, exemptions=(ENDED,)),
+            replace(marked, name="early", mode="warn"),
+            replace(no_latest, mode="warn", exemptions=(replace(MOVING, names=Globs(["other"])),)),
+            replace(no_latest, name="audited", mode="audit"),
+            replace(no_latest, name="exempt", exemptions=(MOVING,)),
+        ),
+    ],
+    ids=["as they are", "configured"],
+)
 @pytest.mark.parametrize(
     "tree",
     [
@@ -221,9 +318,9 @@ def on_a_server(request: dict[str, Any]) -> tuple[bool, list[str], dict[str, str
         *(body for name, body in recorded("/mutate").items() if "pods" in name or "deployments" in name),
     ],
 )
-def test_the_verdict_is_the_servers(tree: Any) -> None:
-    found = reviewed(tree, *ALL)
-    allowed, warnings, audit, stored = on_a_server(dict(found.request))
+def test_the_verdict_is_the_servers(tree: Any, policies: Sequence[AnyPolicy]) -> None:
+    found = reviewed(tree, *policies)
+    allowed, warnings, audit, stored = on_a_server(dict(found.request), policies)
     assert (found.verdict != "denied") == allowed
-    assert [each.text for each in found.warnings] == warnings
+    assert [as_users_see(each) for each in found.warnings] == warnings
     assert (dict(found.audit), found.result) == (audit, stored)

@@ -51,6 +51,27 @@ def read(folder: Path, text: str, policy: str = POLICY) -> list[cases.Placed]:
     return cases.read(folder / "labels_cases.yaml", folder / "labels.py")
 
 
+CONFIGURATION = """\
+apiVersion: webhooks.svc.io/v1alpha1
+kind: WebhookConfiguration
+policies:
+  - use: labels.py:labels
+    parameters: {label: team}
+    mode: warn
+    exemptions: [{namespaces: [old], reason: being moved}]
+  - {use: labels.py:labels, name: most, mode: audit}
+"""
+
+
+def configured(folder: Path, text: str, configuration: str = CONFIGURATION) -> list[cases.Placed]:
+    (folder / "labels.py").write_text(POLICY)
+    (folder / "webhooks.yaml").write_text(configuration)
+    below = folder / "cases"
+    below.mkdir()
+    (below / "all.yaml").write_text(text.replace("cases:", "configuration: ../webhooks.yaml\ncases:"))
+    return cases.read(below / "all.yaml", None)
+
+
 def case(*lines: str) -> str:
     return f"{HEAD}  - name: it\n" + textwrap.indent("\n".join(lines), "    ")
 
@@ -59,12 +80,20 @@ HOLDING = {
     "allowed": (f"object: {OWNED}", "expect: allowed"),
     "allowed, in full": (f"object: {OWNED}", "expect: {outcome: allowed, warnings: []}"),
     "denied": (f"object: {WEB}", "expect: denied"),
-    "denied, in full": (f"object: {WEB}", "expect: {outcome: denied, message: no own, code: 403, warnings: []}"),
+    "denied, in full": (
+        f"object: {WEB}",
+        "expect: {outcome: denied, message: no own, code: 403, reason: Forbidden, warnings: [], audit: {}}",
+    ),
     "patched": (f"object: {SHOP}", "expect: patched"),
     "patched, in full": (f"object: {SHOP}", f"expect: {{outcome: patched, object: {SHOP_OWNED}, patch: {PATCH}}}"),
     "parameters": (
         f"object: {OWNED}",
         "parameters: {label: team, most: 4}",
+        "expect: {outcome: denied, message: team}",
+    ),
+    "parameters as configurations spell them": (
+        f"object: {OWNED}",
+        "parameters: {Label: team, m_ost: 4}",
         "expect: {outcome: denied, message: team}",
     ),
     "on creation": (f"object: {WEB}", "user: root", "expect: {outcome: allowed, warnings: [CREATE by root]}"),
@@ -125,6 +154,8 @@ def test_other_kinds(most: int, expect: str, tmp_path: Path) -> None:
         ((f"object: {OWNED}", "expect: patched"), "-outcome: patched\n+outcome: allowed"),
         ((f"object: {WEB}", "expect: {outcome: denied, message: no name}"), "-message: no name\n+message: no owner\n"),
         ((f"object: {WEB}", "expect: {outcome: denied, code: 422}"), "-code: 422\n+code: 403\n"),
+        ((f"object: {WEB}", "expect: {outcome: denied, reason: Invalid}"), "-reason: Invalid\n+reason: Forbidden\n"),
+        ((f"object: {OWNED}", "expect: {outcome: allowed, audit: {a: b}}"), "-audit:\n-  a: b\n+audit: {}\n"),
         ((f"object: {WEB}", "user: root", "expect: {outcome: allowed, warnings: []}"), "+- CREATE by root"),
         (
             (f"object: {SHOP}", f"expect: {{outcome: patched, object: {SHOP}}}"),
@@ -169,8 +200,9 @@ WRONG = {
     ),
     "an outcome of another type": (case(f"object: {WEB}", "expect: [denied]"), ["6:13: cases[0].expect: Invalid"]),
     "what does not go together": (
-        case(f"object: {WEB}", "expect: {outcome: allowed, code: 200, patch: [], object: {}}"),
+        case(f"object: {WEB}", "expect: {outcome: allowed, code: 200, reason: Invalid, patch: [], object: {}}"),
         [
+            "cases[0].expect.reason: Forbidden: does not go with allowed",
             "cases[0].expect.code: Forbidden: does not go with allowed",
             "cases[0].expect.patch: Forbidden: does not go with allowed",
             "cases[0].expect.object: Forbidden: does not go with allowed",
@@ -201,8 +233,16 @@ WRONG = {
         case(*GOOD, "parameters: {labels: a, most: many}"),
         [
             "7:18: cases[0].parameters.labels: Forbidden: no policy has it",
-            "7:35: cases[0].parameters.most: Invalid value: policy 'labels', parameter 'most': Expected `int`",
+            "7:35: cases[0].parameters.most: Invalid value: \"many\": policy 'labels': Expected `int`",
         ],
+    ),
+    "a configuration that is none": (
+        HEAD.replace("cases", "configuration: [webhooks.yaml]\ncases") + "  []",
+        ["3:16: configuration: Invalid value: a list: must be a string", "5:3: cases: Required value"],
+    ),
+    "a configuration that is missing": (
+        case(*GOOD).replace("cases", "configuration: webhooks.yml\ncases", 1),
+        ['3:16: configuration: Invalid value: "webhooks.yml": no such file'],
     ),
 }
 
@@ -241,3 +281,63 @@ def test_requests_that_could_be_several_things(tmp_path: Path) -> None:
 def test_a_policy_that_does_not_load(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"labels\.py:1: ZeroDivisionError"):
         read(tmp_path, case(*GOOD), "1 / 0")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (
+            f"object: {WEB}",
+            "expect: {outcome: allowed, warnings: ['labels: no team'], audit: {most.denied: no owner}}",
+        ),
+        (f"object: {OWNED}", "expect: {outcome: allowed, warnings: ['labels: no team'], audit: {}}"),
+        (f"object: {OWNED}", "parameters: {label: owner}", "expect: {outcome: allowed, warnings: [], audit: {}}"),
+        (
+            f"object: {OWNED.replace('name: web', 'name: web, namespace: old')}",
+            "expect: {outcome: allowed, warnings: [], audit: {labels.exempted: being moved}}",
+        ),
+        (f"request: {{request: {{uid: '1', operation: CREATE, object: {OWNED}}}}}", "expect: denied"),
+    ],
+)
+def test_cases_of_a_configuration(lines: tuple[str, ...], tmp_path: Path) -> None:
+    [placed] = configured(tmp_path, case(*lines))
+    placed.run()
+
+
+def test_a_case_that_forgets_the_mode(tmp_path: Path) -> None:
+    [placed] = configured(tmp_path, case(f"object: {WEB}", "expect: denied"))
+    with pytest.raises(AssertionError, match=r"-outcome: denied\n\+outcome: allowed\n\ngot: allowed\n  warnings:"):
+        placed.run()
+
+
+@pytest.mark.parametrize(
+    ("configuration", "says"),
+    [
+        (
+            CONFIGURATION.replace("mode: warn", "mode: warned"),
+            r"webhooks.yaml:6:11: policies\[0\].mode: Unsupported value",
+        ),
+        (CONFIGURATION.replace("label:", "lable:"), r"webhooks.yaml:5:18: .*lable: Forbidden: .*did you mean label\?"),
+        (
+            CONFIGURATION.partition("policies:")[0],
+            r'all.yaml:3:16: configuration: Invalid value: ".*": no policies are in',
+        ),
+        (CONFIGURATION.replace("labels.py:labels", "other.py"), r"webhooks.yaml:4:10: .*other.py: no such file"),
+    ],
+)
+def test_a_configuration_that_is_wrong(configuration: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        configured(tmp_path, case(*GOOD), configuration)
+
+
+def test_cases_about_nothing(tmp_path: Path) -> None:
+    (tmp_path / "some_cases.yaml").write_text(case(*GOOD))
+    with pytest.raises(ConfigurationError, match=r"1:1: configuration: Required value: the policy is to stand beside"):
+        cases.read(tmp_path / "some_cases.yaml", None)
+
+
+def test_parameters_of_policies_in_processes_of_their_own(tmp_path: Path) -> None:
+    policy = POLICY.replace('operations=["*"]', 'operations=["*"], isolation=True')
+    lines = (f"object: {OWNED}", "parameters: {label: team}", "expect: {outcome: denied, message: no team}")
+    [placed] = read(tmp_path, case(*lines), policy)
+    placed.run()

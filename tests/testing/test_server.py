@@ -1,11 +1,14 @@
 """The server without sockets: every kind of review, and what its answers become."""
 
 import asyncio
+import json
+import threading
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from webhooks import (
     AccessReview,
@@ -248,6 +251,46 @@ def test_policies_by_path_and_name(tmp_path: Path) -> None:
     for policies in (["few.py"], [file], [str(tmp_path)], ["few.py", "library:required_labels", owned]):
         with Server(*policies, folder=tmp_path) as server:
             assert server.review(admission("CREATE", pod())).asked[0] == "few"
+
+
+CONFIGURATION = """\
+apiVersion: webhooks.svc.io/v1alpha1
+kind: WebhookConfiguration
+server: {tlsCert: not-there.pem}
+policies:
+  - {use: few.py, mode: warn, match: {namespaces: [shop]}, exemptions: [{names: [old-*], reason: being moved}]}
+"""
+
+
+@pytest.mark.parametrize("name", ["webhooks.yaml", "webhooks.yml", "webhooks.json"])
+def test_a_configuration(name: str, tmp_path: Path) -> None:
+    (tmp_path / "few.py").write_text("from webhooks import *\n@validating('pods')\ndef few(review): return Deny('few')")
+    (tmp_path / name).write_text(json.dumps(yaml.safe_load(CONFIGURATION)) if name.endswith("json") else CONFIGURATION)
+    with Server(name, folder=tmp_path) as server:
+        assert server.review(admission("CREATE", pod())) == Result(True)
+        warned = server.review(admission("CREATE", pod(namespace="shop")))
+        assert warned == Result(True, warnings=["few: few"], asked=["few"])
+        exempt = server.review(admission("CREATE", pod("old-web", namespace="shop")))
+        assert exempt == Result(True, audit={"few.exempted": "being moved"})
+    with Server(tmp_path / name, owned) as server:
+        assert server.review(admission("CREATE", pod(namespace="shop"))).asked == ["few", "owned"]
+
+
+def test_a_configuration_that_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "webhooks.yaml").write_text(CONFIGURATION.replace("few.py", "many.py"))
+    with pytest.raises(ConfigurationError, match=r"webhooks\.yaml:5:11: policies\[0\]\.use: Invalid value: .*no such"):
+        Server("webhooks.yaml", folder=tmp_path)
+
+
+def test_a_policy_that_cannot_be_isolated_leaves_nothing_behind() -> None:
+    @validating("pods", isolation=True)
+    def inside(review: AdmissionReview) -> Allow:
+        return Allow()
+
+    before = threading.active_count()
+    with pytest.raises(ConfigurationError, match="policy 'inside' cannot be isolated"):
+        Server(inside)
+    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize("policies", [["nothing.py"], ["library:nothing"], [owned, owned.named("owned")]])

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
 
+from webhooks import configured
 from webhooks.errors import ConfigurationError
 from webhooks.loading import load
 from webhooks.reviewing import streams
@@ -28,6 +30,7 @@ class Job:
 
     Attributes:
         sources: files and folders of manifests; ``-`` is standard input.
+        config: a configuration that has policies too; None for none.
         policies: where policies come from, as `loading.load` takes it.
         operation: of the requests; see `Requests`.
         user: of the requests.
@@ -37,6 +40,7 @@ class Job:
     """
 
     sources: Sequence[str]
+    config: Path | None
     policies: Sequence[str]
     operation: Operation | None
     user: str
@@ -55,11 +59,11 @@ def run(job: Job) -> int:
         raise ConfigurationError("an UPDATE needs the objects that are stored: give them by --old")
     if job.operation == "CREATE" and job.old:
         raise ConfigurationError("a CREATE finds nothing stored: leave out --old")
-    registry = load(job.policies)
+    policies = [*load(job.policies), *([] if job.config is None else configured.read(job.config).load())]
     old = list(streams.read(job.old))
     found: list[Reviewed | Problem] = [each for each in old if isinstance(each, Problem)]
     stored = [each for each in old if isinstance(each, Manifest)]
-    reviewer = Reviewer(registry, Requests(job.operation, job.user, job.groups, stored))
+    reviewer = Reviewer(policies, Requests(job.operation, job.user, job.groups, stored))
     gc.set_threshold(50_000, 20, 20)  # what is found is kept, so that looking for garbage takes ever longer
     with _progress(job.sources) as advance:
         found += asyncio.run(_review(reviewer, job.sources, advance))

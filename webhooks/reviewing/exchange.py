@@ -60,10 +60,8 @@ def _failure(of: Reviewed) -> list[str]:
 
 
 def _output(of: Reviewed) -> list[str]:
-    if not of.warnings:
-        return []
-    warnings = "\n".join(f"warning: {each}" for each in of.warnings)
-    return [f"      <system-out>{_content(warnings)}</system-out>"]
+    text = "\n".join(f"{word}: {each}" for word, each in of.asides)
+    return [f"      <system-out>{_content(text)}</system-out>"] if text else []
 
 
 def _attribute(text: str) -> str:
@@ -75,15 +73,14 @@ def _content(text: str) -> str:
 
 
 def sarif(found: _Outcomes) -> str:
-    """A result for each denial and warning, a notification for each file that could not be read."""
+    """A result for all that policies and operators said, a notification for each file that could not be read."""
     remarks = [
-        (each, remark, level)
+        (each, word, remark)
         for each in found
         if isinstance(each, Reviewed)
-        for level, said in (("error", each.denials), ("warning", each.warnings))
-        for remark in said
+        for word, remark in [*(("denied", denial) for denial in each.denials), *each.asides]
     ]
-    rules = sorted({remark.policy for _, remark, _ in remarks if remark.policy})
+    rules = sorted({remark.policy for _, _, remark in remarks if remark.policy})
     problems = [each for each in found if isinstance(each, Problem)]
     run = {
         "tool": {"driver": {"name": "webhooks", "version": __version__, "rules": [{"id": rule} for rule in rules]}},
@@ -96,18 +93,26 @@ def sarif(found: _Outcomes) -> str:
                 ],
             }
         ],
-        "results": [_result(each, remark, level, rules) for each, remark, level in remarks],
+        "results": [_result(each, word, remark, rules) for each, word, remark in remarks],
         "columnKind": "unicodeCodePoints",
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
 
 
-def _result(of: Reviewed, remark: Remark, level: str, rules: Sequence[str]) -> Mapping[str, Any]:
+_LEVELS: Mapping[str, Mapping[str, str]] = {
+    "denied": {"level": "error"},
+    "warning": {"level": "warning"},
+    "audit": {"level": "note"},
+    "exempt": {"level": "none", "kind": "notApplicable"},
+}
+
+
+def _result(of: Reviewed, word: str, remark: Remark, rules: Sequence[str]) -> Mapping[str, Any]:
     location = _location(of.manifest.file, of.manifest.line)
     location["logicalLocations"] = [{"fullyQualifiedName": f"{of.kind} {of.name}", "kind": "resource"}]
     rule = {"ruleId": remark.policy, "ruleIndex": rules.index(remark.policy)} if remark.policy else {}
     message = {"text": f"{of.kind} {of.name}: {remark.text}"}
-    return {**rule, "level": level, "message": message, "locations": [location]}
+    return {**rule, **_LEVELS[word], "message": message, "locations": [location]}
 
 
 def _location(file: str, line: int) -> dict[str, Any]:

@@ -17,7 +17,14 @@ from webhooks.reviewing.writing import lines, written
 Outcomes: TypeAlias = Sequence[Reviewed | Problem]
 
 _HEADINGS = ("PLACE", "KIND", "NAME", "VERDICT", "POLICY", "REASON")
-_COLOURS = {"denied": "red", "changed": "cyan", "allowed": "green", "warning": "yellow"}
+_COLOURS = {
+    "denied": "red",
+    "changed": "cyan",
+    "allowed": "green",
+    "warning": "yellow",
+    "audit": "yellow",
+    "exempt": "blue",
+}
 _LINE_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _CONTEXT = 2  # lines around a change
 
@@ -30,7 +37,7 @@ def exit_code(found: Outcomes) -> int:
 
 
 def table(found: Outcomes) -> str:
-    """A row for each object, denial and warning; below, the lines that changed. Coloured, for terminals."""
+    """A row for each object and for what was said of it; below, the lines that changed. Coloured, for terminals."""
     reviewed = [each for each in found if isinstance(each, Reviewed)]
     blocks = [(list(_rows(each)), each) for each in reviewed]
     cells = [_HEADINGS, *(row for rows, _ in blocks for row in rows)]
@@ -46,7 +53,7 @@ def _rows(of: Reviewed) -> Iterator[tuple[str, ...]]:
     head = tuple(map(printable, (place(of.manifest.file, of.manifest.line), of.kind, of.name)))
     rows = [("denied", each.policy, each.text) for each in of.denials]
     rows = rows or [(of.verdict, ", ".join(of.changed_by), "")]
-    rows += [("warning", each.policy, each.text) for each in of.warnings]
+    rows += [(word, each.policy, each.text) for word, each in of.asides]
     for verdict, policy, text in rows:
         yield *head, verdict, policy or "-" * (verdict == "denied"), printable(text)
         head = "", "", ""
@@ -114,6 +121,8 @@ def _plain(of: Reviewed) -> dict[str, Any]:
         "verdict": of.verdict,
         "denials": [{"policy": each.policy, "message": each.text} for each in of.denials],
         "warnings": [{"policy": each.policy, "message": each.text} for each in of.warnings],
+        "audited": [{"policy": each.policy, "message": each.text} for each in of.audited],
+        "exemptions": [{"policy": each.policy, "reason": each.text} for each in of.exempted],
         "auditAnnotations": dict(of.audit),
         "changedBy": list(of.changed_by),
         "patch": list(of.patch),

@@ -1,32 +1,25 @@
 """What the policies of a server would make of a manifest: asked as a server asks them, told in full."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from webhooks import patching
+from webhooks.asking import STAGES, Json, admit, dispatcher
 from webhooks.calls import Result
 from webhooks.decisions import CHANGES, Deny
-from webhooks.dispatch import Dispatcher, Verdict
+from webhooks.dispatch import Verdict
 from webhooks.errors import ConfigurationError, MalformedReview, PatchError, PolicyFailure
-from webhooks.limits import Limits
-from webhooks.meters import Meters
-from webhooks.policy import Kind
-from webhooks.registry import Registry
+from webhooks.policy import AnyPolicy, Kind, Mode
 from webhooks.reviewing.requests import Requests, Unaskable, encoded
 from webhooks.reviewing.streams import Manifest, Problem
-from webhooks.running import Pace, Runner
-from webhooks.turns import Turns
 from webhooks.wire import admission
-
-_STAGES: tuple[Kind, ...] = ("mutating", "validating")
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What a policy said: a denial or a warning. Without a policy it is the server that says it."""
+    """What a policy said, or its operator says for it. Without a policy it is the server that says it."""
 
     policy: str
     text: str
@@ -43,7 +36,9 @@ class Reviewed:
         manifest: what was reviewed.
         request: what was asked about it.
         denials: why it may not be stored; it may if there are none.
-        warnings: what its user would be warned of.
+        warnings: what its user would be warned of, denials of the mode ``warn`` among it.
+        audited: denials of the mode ``audit``, of which the audit record alone would tell.
+        exempted: the policies that were not asked since the object is exempt, and why it is.
         audit: what the audit record would keep.
         changed_by: the policies that changed it.
         patch: all their changes, as JSON Patch operations.
@@ -54,6 +49,8 @@ class Reviewed:
     request: Mapping[str, Any]
     denials: Sequence[Remark]
     warnings: Sequence[Remark]
+    audited: Sequence[Remark]
+    exempted: Sequence[Remark]
     audit: Mapping[str, str]
     changed_by: Sequence[str]
     patch: Sequence[Mapping[str, Any]]
@@ -63,6 +60,13 @@ class Reviewed:
     def verdict(self) -> str:
         """In a word: denied, changed or allowed."""
         return "denied" if self.denials else "changed" if self.patch else "allowed"
+
+    @property
+    def asides(self) -> Iterator[tuple[str, Remark]]:
+        """What was said beside the verdict, each with a word for it: warning, audit or exempt."""
+        for word, said in (("warning", self.warnings), ("audit", self.audited), ("exempt", self.exempted)):
+            for remark in said:
+                yield word, remark
 
     @property
     def kind(self) -> str:
@@ -82,22 +86,21 @@ class Reviewer:
     """Asks policies about manifests.
 
     Args:
-        registry: the policies.
+        policies: the policies.
         requests: what is asked.
 
     Attributes:
         runner: what runs the policies; it is to be started before, and closed at the end.
 
     Raises:
-        ConfigurationError: none of the policies decides about objects.
+        ConfigurationError: none of the policies decides about objects, or they do not fit together.
     """
 
-    def __init__(self, registry: Registry, requests: Requests) -> None:
-        if not any(policy.kind in _STAGES for policy in registry):
+    def __init__(self, policies: Iterable[AnyPolicy], requests: Requests) -> None:
+        self._dispatcher = dispatcher(policies)
+        self.runner = self._dispatcher.runner
+        if not any(policy.kind in STAGES for policy in self._dispatcher.registry):
             raise ConfigurationError("none of these policies is mutating or validating, so none is asked about objects")
-        meters = Meters()
-        self.runner = Runner(registry, _ignore_pace, meters)
-        self._dispatcher = Dispatcher(registry, self.runner, Turns(Limits(), meters))
         self._requests = requests
 
     async def review(self, manifest: Manifest) -> Reviewed | Problem:
@@ -107,65 +110,82 @@ class Reviewer:
             review = admission.decode(encoded(body))
         except (Unaskable, MalformedReview) as error:
             return Problem(manifest.file, manifest.line, str(error))
-        return await self._asked(manifest, body, review)
 
-    async def _asked(
-        self, manifest: Manifest, body: Mapping[str, Any], review: admission.AdmissionReview
-    ) -> Reviewed | Problem:
-        request = body["request"]
-        tree, patch = request.get("object"), []
-        results: list[Result] = []
-        audit: dict[str, str] = {}
-        denials: list[Remark] = []
-        try:
-            for stage in _STAGES:
-                verdict = await self._decide(stage, review)
-                results += verdict.results
-                audit |= verdict.outcome.audit if verdict.outcome is not None else {}
-                if isinstance(verdict.outcome, Deny):
-                    denials = _denials(verdict)
-                    break
-                if verdict.patch is not None:
-                    patch = orjson.loads(verdict.patch)
-                    tree = patching.apply(tree, patch)
-                    review = admission.decode(encoded({**body, "request": {**request, "object": tree}}))
-        except MalformedReview as malformed:
-            denials = [Remark("", f"the review was not understood: {malformed}")]
-        except (PolicyFailure, PatchError, Unaskable) as error:
-            denials = [Remark("", str(error))]
-        return Reviewed(
-            manifest,
-            request,
-            denials,
-            list(_warnings(results)),
-            audit,
-            [result.policy.name for result in results if isinstance(result.outcome, CHANGES)] if patch else [],
-            patch,
-            None if denials else tree,
-        )
+        async def ask(kind: Kind, asked: Json) -> _Stage:
+            try:
+                return await self._stage(kind, review if asked is body else admission.decode(encoded(asked)))
+            except MalformedReview as malformed:
+                return _Stage(Verdict(None), [Remark("", f"the review was not understood: {malformed}")])
+            except (PolicyFailure, PatchError, Unaskable) as error:
+                return _Stage(Verdict(None), [Remark("", str(error))])
 
-    async def _decide(self, kind: Kind, review: admission.AdmissionReview) -> Verdict:
+        return _reviewed(manifest, body["request"], *await admit(body, ask))
+
+    async def _stage(self, kind: Kind, review: admission.AdmissionReview) -> "_Stage":
         decided = self._dispatcher.decide(kind, review)
-        return decided if isinstance(decided, Verdict) else await decided
+        verdict = decided if isinstance(decided, Verdict) else await decided
+        patch = [] if verdict.patch is None else orjson.loads(verdict.patch)
+        return _Stage(verdict, list(_denied(verdict.results, "enforce")), patch)
 
 
-def _ignore_pace(policy: str, pace: Pace) -> None:
-    """Nobody counts how quick policies are."""
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """What the policies of one kind came to."""
+
+    verdict: Verdict
+    denials: Sequence[Remark]
+    patch: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def allowed(self) -> bool:
+        return not self.denials
 
 
-def _denials(verdict: Verdict) -> list[Remark]:
-    found = []
-    for result in verdict.results:
-        if isinstance(result.outcome, Deny):
-            found.append(Remark(result.policy.name, result.outcome.message))
-        elif result.failure is not None and result.policy.on_error != "allow":
-            found.append(Remark(result.policy.name, f"failed: {result.failure}"))
-    return found
+def _reviewed(manifest: Manifest, request: Mapping[str, Any], stages: Sequence[_Stage], tree: Any) -> Reviewed:
+    verdicts = [stage.verdict for stage in stages]
+    results = [result for verdict in verdicts for result in verdict.results]
+    audit: dict[str, str] = {}
+    for verdict in verdicts:
+        audit |= verdict.outcome.audit if verdict.outcome is not None else {}
+    patch = stages[0].patch
+    return Reviewed(
+        manifest,
+        request,
+        stages[-1].denials,
+        [remark for verdict in verdicts for remark in _warnings(verdict)],
+        list(_denied(results, "audit")),
+        [remark for verdict in verdicts for remark in _exempted(verdict)],
+        audit,
+        [result.policy.name for result in results if isinstance(result.outcome, CHANGES)] if patch else [],
+        patch,
+        tree,
+    )
 
 
-def _warnings(results: Iterable[Result]) -> Iterable[Remark]:
+def _denied(results: Iterable[Result], mode: Mode) -> Iterator[Remark]:
+    """The denials of policies of a mode; a failure that is not passed over is one."""
     for result in results:
+        if result.policy.mode != mode:
+            continue
+        if isinstance(result.outcome, Deny):
+            yield Remark(result.policy.name, result.outcome.message)
+        elif result.failure is not None and result.policy.on_error != "allow":
+            yield Remark(result.policy.name, f"failed: {result.failure}")
+
+
+def _warnings(verdict: Verdict) -> Iterator[Remark]:
+    for policy, exemption in verdict.exemptions:
+        if exemption.expired:
+            yield Remark(policy, f"an exemption ended {exemption.end} ({exemption.reason})")
+    for result in verdict.results:
         if result.outcome is not None:
             yield from (Remark(result.policy.name, text) for text in result.outcome.warnings)
         elif result.policy.on_error == "allow":
             yield Remark(result.policy.name, f"failed and was passed over: {result.failure}")
+        yield from _denied([result], "warn")
+
+
+def _exempted(verdict: Verdict) -> Iterator[Remark]:
+    for policy, exemption in verdict.exemptions:
+        if not exemption.expired:
+            yield Remark(policy, exemption.reason)

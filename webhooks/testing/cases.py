@@ -1,6 +1,5 @@
-"""Cases: what is to become of which reviews, as YAML beside a policy."""
+"""Cases: what is to become of which reviews, as YAML beside a policy or a configuration."""
 
-import inspect
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,26 +8,22 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from webhooks import loading
+from webhooks import configured, loading
 from webhooks.configuration import documents
+from webhooks.configuration.documents import Document
 from webhooks.configuration.fields import FieldPath, Finding, Model, shown, supported, wrong
 from webhooks.errors import ConfigurationError
-from webhooks.policy import AnyPolicy, Kind
+from webhooks.policy import WIRES, AnyPolicy
 from webhooks.testing.assertions import described, difference, same
 from webhooks.testing.reviews import admission
 from webhooks.testing.server import Result, Server
 
-_REVIEWS: Mapping[Kind, str] = {
-    "mutating": "AdmissionReview",
-    "validating": "AdmissionReview",
-    "authorizing": "SubjectAccessReview",
-    "authenticating": "TokenReview",
-    "image_policy": "ImageReview",
-}
+_REVIEWS = {kind: wire.KIND for kind, wire in WIRES.items()}
 _ADMITTING = ("object", "old", "operation", "user", "groups")
 _FITTING: Mapping[str, frozenset[str]] = {
     "message": frozenset(("allowed", "denied", "no opinion")),
     "code": frozenset(("denied",)),
+    "reason": frozenset(("denied",)),
     "patch": frozenset(("patched",)),
     "object": frozenset(("patched",)),
     "user": frozenset(("allowed",)),
@@ -41,17 +36,19 @@ class Expectation(Model):
     outcome: Literal["allowed", "denied", "patched", "no opinion"]
     message: str | None = None
     code: int | None = None
+    reason: str | None = None
     patch: list[dict[str, Any]] | None = None
     object: dict[str, Any] | None = None
     user: dict[str, Any] | None = None
     warnings: list[str] | None = None
+    audit: dict[str, str] | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _spell_out(cls, value: Any) -> Any:
         return {"outcome": value} if isinstance(value, str) else value
 
-    @field_validator("message", "code", "patch", "object", "user")
+    @field_validator("message", "code", "reason", "patch", "object", "user")
     @classmethod
     def _check(cls, value: Any, info: ValidationInfo) -> Any:
         outcome = info.data.get("outcome")
@@ -86,6 +83,7 @@ class Case(Model):
 class _Cases(Model):
     api_version: Literal["webhooks.svc.io/v1alpha1"]
     kind: Literal["PolicyCases"]
+    configuration: Annotated[str, Field(min_length=1)] | None = None
     cases: Annotated[list[Case], Field(min_length=1)]
 
 
@@ -119,19 +117,19 @@ class Placed:
         return admission(case.operation or operation, case.object, old_object=case.old, **who)
 
 
-def read(file: Path, policy: Path) -> list[Placed]:
+def read(file: Path, policy: Path | None) -> list[Placed]:
     """Read a file of cases.
 
     Args:
         file: the file.
-        policy: the file of the policies that they are about.
+        policy: the file of the policies that they are about, unless they name a configuration; None for none.
 
     Raises:
-        ConfigurationError: with all that is wrong with the file, a line each; or the policy does not load.
+        ConfigurationError: with all that is wrong with the file, a line each; or the policies do not load.
     """
     document = documents.read(Path(os.path.relpath(file)))
-    cases = document.read(_Cases).cases
-    policies = loading.load_file(policy)
+    told = document.read(_Cases)
+    cases, policies = told.cases, _policies(document, told.configuration, policy)
     findings = [*_repeated(cases), *_unknown_kinds(cases, policies)]
     placed = []
     for number, case in enumerate(cases):
@@ -144,6 +142,28 @@ def read(file: Path, policy: Path) -> list[Placed]:
     if findings:
         raise document.error(findings)
     return placed
+
+
+def _policies(document: Document, configuration: str | None, policy: Path | None) -> list[AnyPolicy]:
+    """The policies that cases are about.
+
+    Raises:
+        ConfigurationError: there are none, or they do not load.
+    """
+    if configuration is not None:
+        file = Path(os.path.normpath(document.file.parent / configuration))
+        if not file.is_file():
+            raise document.error([Finding(("configuration",), "Invalid value", "no such file", shown(configuration))])
+        policies = configured.checked(configured.read(file))
+        if not policies:
+            raise document.error(
+                [Finding(("configuration",), "Invalid value", "no policies are in it", shown(configuration))]
+            )
+        return policies
+    if policy is None:
+        detail = "the policy is to stand beside it or in the folder above, or a configuration is to be named"
+        raise document.error([Finding(("configuration",), "Required value", detail)])
+    return loading.load_file(policy)
 
 
 def _repeated(cases: Sequence[Case]) -> Iterator[Finding]:
@@ -170,13 +190,16 @@ def _bound(policies: Sequence[AnyPolicy], case: Case, path: FieldPath, findings:
     unknown = set(case.parameters)
     bound = []
     for policy in policies:
-        own = case.parameters.keys() & inspect.signature(policy.function).parameters.keys()
-        unknown -= own
-        for name in sorted(own):
+        for given, value in case.parameters.items():
+            name = configured.parameter(policy, given)
+            if name is None:
+                continue
+            unknown.discard(given)
             try:
-                policy = policy.bind(**{name: case.parameters[name]})
-            except ConfigurationError as error:
-                findings.append(Finding((*path, "parameters", name), "Invalid value", str(error)))
+                policy = configured.with_parameter(policy, name, value)
+            except ValueError as error:
+                detail = f"policy {policy.name!r}: {error}"
+                findings.append(Finding((*path, "parameters", given), "Invalid value", detail, shown(value)))
         bound.append(policy)
     findings += [Finding((*path, "parameters", name), "Forbidden", "no policy has it") for name in sorted(unknown)]
     return bound

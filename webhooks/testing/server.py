@@ -12,20 +12,16 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 import orjson
 
-from webhooks import loading, patching
+from webhooks import configured, loading
 from webhooks.answers import Answer
+from webhooks.asking import admit, dispatcher
 from webhooks.callers import Caller
 from webhooks.calls import Result as PolicyResult
 from webhooks.decisions import NoOpinion
-from webhooks.dispatch import Dispatcher
-from webhooks.endpoints import AnyEndpoint, endpoints
-from webhooks.limits import Limits
+from webhooks.endpoints import PATHS, endpoints
 from webhooks.meters import Meters
 from webhooks.metrics import Metrics
-from webhooks.policy import AnyPolicy, Policy
-from webhooks.registry import Registry
-from webhooks.running import Runner
-from webhooks.turns import Turns
+from webhooks.policy import WIRES, AnyPolicy, Kind, Policy
 from webhooks.wire.admission import AdmissionReview
 from webhooks.wire.authentication import TokenReview
 from webhooks.wire.authorization import AccessReview
@@ -82,7 +78,8 @@ class Server:
     An AdmissionReview is asked as API servers ask: first mutating policies, then validating ones on what those left.
 
     Args:
-        policies: files, folders, ``library:NAME``, and policies themselves.
+        policies: files, folders, ``library:NAME``, configurations (``*.yaml``, ``*.yml``, ``*.json``), of which the
+            policies count and not how they would be served, and policies themselves.
         folder: where paths begin.
 
     Raises:
@@ -92,13 +89,18 @@ class Server:
     def __init__(self, *policies: Source, folder: Path | None = None) -> None:
         meters = Meters()
         self._witness = _Witness(meters)
-        registry = Registry(policy for source in policies for policy in _loaded(source, folder or Path()))
-        self._runner = Runner(registry, self._witness.paced, meters)
-        self._endpoints = endpoints(Dispatcher(registry, self._runner, Turns(Limits(), meters)), self._witness)
+        loaded = (policy for source in policies for policy in _loaded(source, folder or Path()))
+        asked = dispatcher(loaded, self._witness.paced, meters)
+        self._runner = asked.runner
+        self._endpoints = endpoints(asked, self._witness)
         # A loop that stays, for policies that keep something on it, and a thread for tests that are on a loop already.
         self._loop = asyncio.Runner()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="server")
-        self._run(self._runner.start())
+        try:
+            self._run(self._runner.start())
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> "Server":
         return self
@@ -124,42 +126,34 @@ class Server:
             ValueError: a body of a kind that is none of the four.
         """
         body = dict(review) if isinstance(review, Mapping) else orjson.loads(msgspec.json.encode(review._envelope))
-        kind = body.get("kind")
-        if kind not in list(_PATHS):  # whatever it may be
-            raise ValueError(f"kind is one of {', '.join(_PATHS)}, not {kind!r}")
-        body.setdefault("apiVersion", _VERSIONS[kind])
-        return self._admit(body) if kind == "AdmissionReview" else self._ask(kind, body)
+        named = body.get("kind")
+        if named not in list(_KINDS):  # whatever it may be
+            raise ValueError(f"kind is one of {', '.join(_KINDS)}, not {named!r}")
+        body.setdefault("apiVersion", _VERSIONS[named])
+        kind = _KINDS[named]
+        return self._run(self._admit(body) if kind == "validating" else self._ask(kind, body))
 
-    def _admit(self, body: dict[str, Any]) -> Result:
-        changed = self._ask("AdmissionReview", body, "/admission/mutate")
-        if not changed.allowed:
-            return changed
-        object_ = None
-        if changed.patch:
-            object_ = patching.apply(body["request"]["object"], changed.patch)
-            body = {**body, "request": {**body["request"], "object": object_}}
-        checked = self._ask("AdmissionReview", body)
+    async def _admit(self, body: Mapping[str, Any]) -> Result:
+        stages, object_ = await admit(body, self._ask)
+        last = stages[-1]
+        patch = stages[0].patch if last.allowed else []
         return replace(
-            checked,
-            patch=changed.patch if checked.allowed else [],
-            object=object_ if checked.allowed else None,
-            warnings=[*changed.warnings, *(each for each in checked.warnings if each not in changed.warnings)],
-            audit=changed.audit | checked.audit,
-            asked=changed.asked + checked.asked,
-            failures=changed.failures + checked.failures,
+            last,
+            patch=patch,
+            object=object_ if patch else None,
+            warnings=list(dict.fromkeys(warning for each in stages for warning in each.warnings)),
+            audit={key: value for each in stages for key, value in each.audit.items()},
+            asked=[policy for each in stages for policy in each.asked],
+            failures=[failure for each in stages for failure in each.failures],
         )
 
-    def _ask(self, kind: str, body: Mapping[str, Any], path: str = "") -> Result:
+    async def _ask(self, kind: Kind, body: Mapping[str, Any]) -> Result:
         self._witness.verdict, self._witness.results = "", ()
-        answer = self._run(self._answer(self._endpoints[path or _PATHS[kind]], orjson.dumps(body)))
-        return _read(kind, answer, self._witness)
+        answer = self._endpoints[_PATHS[kind]].answer(orjson.dumps(body), b"")
+        return _read(kind, answer if isinstance(answer, Answer) else await answer, self._witness)
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._thread.submit(self._loop.run, coroutine).result()
-
-    async def _answer(self, endpoint: AnyEndpoint, body: bytes) -> Answer:
-        answer = endpoint.answer(body, b"")
-        return answer if isinstance(answer, Answer) else await answer
 
 
 class _Witness(Metrics):
@@ -180,10 +174,12 @@ def _loaded(source: Source, folder: Path) -> Iterable[AnyPolicy]:
     if isinstance(source, Policy):
         return [source]
     name = str(source)
+    if name.endswith(_CONFIGURATIONS):
+        return configured.read(folder / name).load()
     return loading.load([name if name.startswith("library:") else str(folder / name)])
 
 
-def _read(kind: str, answer: Answer, witness: _Witness) -> Result:
+def _read(kind: Kind, answer: Answer, witness: _Witness) -> Result:
     reply = orjson.loads(answer.body)
     if answer.code == 200:
         result = _READ[kind](reply, witness.verdict)
@@ -224,12 +220,9 @@ def _images(reply: Any, _verdict: str) -> Result:
     return Result(status["allowed"], message=status.get("reason", ""), audit=status.get("auditAnnotations", {}))
 
 
-_PATHS = {
-    "AdmissionReview": "/admission/validate",
-    "SubjectAccessReview": "/authorize",
-    "TokenReview": "/authenticate",
-    "ImageReview": "/images",
-}
+_CONFIGURATIONS = (".yaml", ".yml", ".json")
+_KINDS: Mapping[str, Kind] = {wire.KIND: kind for kind, wire in WIRES.items()}
+_PATHS = {kind: path for path, kind in PATHS}
 _UNKNOWN = NoOpinion.__name__.lower()
 _VERSIONS = {
     "AdmissionReview": "admission.k8s.io/v1",
@@ -237,9 +230,10 @@ _VERSIONS = {
     "TokenReview": "authentication.k8s.io/v1",
     "ImageReview": "imagepolicy.k8s.io/v1alpha1",
 }
-_READ: Mapping[str, Callable[[Any, str], Result]] = {
-    "AdmissionReview": _admission,
-    "SubjectAccessReview": _access,
-    "TokenReview": _token,
-    "ImageReview": _images,
+_READ: Mapping[Kind, Callable[[Any, str], Result]] = {
+    "mutating": _admission,
+    "validating": _admission,
+    "authorizing": _access,
+    "authenticating": _token,
+    "image_policy": _images,
 }
