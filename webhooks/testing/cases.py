@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from webhooks import configured, loading
+from webhooks import configured, entries, loading
 from webhooks.configuration import documents
 from webhooks.configuration.documents import Document
 from webhooks.configuration.fields import FieldPath, Finding, Model, shown, supported, wrong
@@ -191,12 +191,12 @@ def _bound(policies: Sequence[AnyPolicy], case: Case, path: FieldPath, findings:
     bound = []
     for policy in policies:
         for given, value in case.parameters.items():
-            name = configured.parameter(policy, given)
+            name = entries.parameter(policy, given)
             if name is None:
                 continue
             unknown.discard(given)
             try:
-                policy = configured.with_parameter(policy, name, value)
+                policy = entries.with_parameter(policy, name, value)
             except ValueError as error:
                 detail = f"policy {policy.name!r}: {error}"
                 findings.append(Finding((*path, "parameters", given), "Invalid value", detail, shown(value)))
