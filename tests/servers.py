@@ -112,8 +112,14 @@ class Reply:
 class Connection:
     """A caller's connection: it sends any bytes, and reads answers one by one."""
 
-    def __init__(self, port: int, tls: ssl.SSLContext | None, name: str = "127.0.0.1") -> None:
-        raw = socket.create_connection(("127.0.0.1", port), REPLY_SECONDS)
+    def __init__(
+        self,
+        port: int,
+        tls: ssl.SSLContext | None,
+        name: str = "127.0.0.1",
+        patience: float = REPLY_SECONDS,
+    ) -> None:
+        raw = socket.create_connection(("127.0.0.1", port), patience)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as callers do; else each handshake waits for an ACK
         try:
             self.socket = raw if tls is None else tls.wrap_socket(raw, server_hostname=name)
@@ -325,6 +331,29 @@ class Server:
     def logs(self, start: int = 0) -> list[dict[str, Any]]:
         """The records of the log from one on, each of which must be one line of JSON."""
         return [json.loads(line) for line in self.errors.lines[start:]]
+
+    @property
+    def resident_mb(self) -> float:
+        """Memory of the process."""
+        return self._status_mb("VmRSS")
+
+    @property
+    def most_mb(self) -> float:
+        """The most memory that it had since its start, or since this was forgotten."""
+        return self._status_mb("VmHWM")
+
+    def forget_most(self) -> None:
+        """Begin anew with what `most_mb` tells."""
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+
+    def _status_mb(self, name: str) -> float:
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:")) / 1024
+
+    @property
+    def descriptors(self) -> int:
+        """How many the process has open."""
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def signal(self, number: int = signal.SIGTERM) -> None:
         self.process.send_signal(number)

@@ -355,18 +355,13 @@ def test_what_was_ended_is_counted(hasty: Server) -> None:
 # Memory.
 
 
-def resident_mb(server: Server) -> float:
-    lines = Path(f"/proc/{server.process.pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
-
-
 @pytest.mark.parametrize("lying", [False, True], ids=["a stream", "a chunk that lies"])
 def test_a_body_of_a_gibibyte_takes_little_memory(lying: bool, server: Server) -> None:
-    before, piece = resident_mb(server), b"x" * 65_536
+    before, piece = server.resident_mb, b"x" * 65_536
     with server.connect() as connection:
         connection.send(CHUNKED + (b"40000000\r\n" if lying else b""))
         with suppress(OSError):
             for _ in range(16_384):
                 connection.socket.sendall(piece if lying else b"10000\r\n%b\r\n" % piece)
-        assert resident_mb(server) - before < 32
+        assert server.resident_mb - before < 32
     assert_serves(server)

@@ -2,16 +2,14 @@
 
 import os
 import signal
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
-from .servers import POLICIES, SECONDS, Connection, Gate, Server, await_true, review, serving
+from .load import VALIDATE, Caller, Load, Service, is_ready
+from .servers import POLICIES, Connection, Gate, Server, await_true, review, serving
 
-VALIDATE = "/admission/validate"
 LONG = ("--shutdown-delay", "1h")
 PATIENT = "import webhooks.serving\nwebhooks.serving._QUIET = 60\n"  # with connections on which nothing is asked
 
@@ -24,10 +22,6 @@ def accepts(server: Server) -> bool:
     except ConnectionRefusedError:
         return False
     return True
-
-
-def is_ready(server: Server, *, ops: bool = True) -> bool:
-    return server.get("/readyz", ops=ops).status == 200
 
 
 def children(server: Server) -> list[int]:
@@ -184,82 +178,22 @@ def test_who_watches_learns_that_the_loop_is_kept(tmp_path: Path) -> None:
         assert b'webhooks_policy_stalls_total{policy="keeps"} 1.0' in server.get("/metrics", ops=True).body
 
 
-# Callers, as they are where several servers share the work.
-
-
-class Caller:
-    """Sends reviews one after the other to a server that is ready, on a connection that it keeps as long as it may."""
-
-    def __init__(self, servers: Sequence[Server], ready: Sequence[bool]) -> None:
-        self.answered = 0
-        self.failures: list[str] = []
-        self._servers, self._ready = servers, ready
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._call)
-        self._thread.start()
-
-    def _call(self) -> None:
-        number = id(self)
-        while not self._ended.is_set():
-            number += 1
-            choice = [server for server, ready in zip(self._servers, self._ready, strict=True) if ready]
-            try:
-                with choice[number % len(choice)].connect() as connection:
-                    while not self._ended.is_set():
-                        reply = connection.post(VALIDATE, review())
-                        assert reply.json()["response"]["allowed"] is True
-                        self.answered += 1
-                        if reply.closes:
-                            break
-            except Exception as failure:
-                self.failures.append(repr(failure))
-
-    def end(self) -> None:
-        self._ended.set()
-        self._thread.join(SECONDS)
-
-
-@contextmanager
-def readiness(servers: Sequence[Server]) -> Iterator[list[bool]]:
-    """Which of the servers are ready, looked up over and over."""
-    ready = [True for _ in servers]
-    ended = threading.Event()
-
-    def look() -> None:
-        while not ended.wait(0.05):
-            for number, server in enumerate(servers):
-                try:
-                    ready[number] = is_ready(server)
-                except OSError:
-                    ready[number] = False
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        yield ready
-    finally:
-        ended.set()
-        thread.join(SECONDS)
-
-
 @each_size
 def test_no_review_is_lost_when_one_of_two_servers_ends(workers: int, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     options = ("--workers", workers, "--shutdown-delay", "500ms")
     with serving(tmp_path / "a", *options) as one, serving(tmp_path / "b") as other:
-        with readiness([one, other]) as ready:
-            callers = [Caller([one, other], ready) for _ in range(4)]
-            await_true(lambda: all(caller.answered > 20 for caller in callers), "all of them are answered")
+        service = Service(one, other)
+        callers = [Caller(service.connect) for _ in range(4)]
+        with service.watched(), Load(callers).running() as load:
+            await_true(lambda: all(len(caller.seconds) > 20 for caller in callers), "all of them are answered")
             one.signal()
             assert one.ended() == 0
-            before = [caller.answered for caller in callers]
+            before = [len(caller.seconds) for caller in callers]
             await_true(
-                lambda: all(caller.answered > count + 20 for caller, count in zip(callers, before, strict=True)),
+                lambda: all(len(caller.seconds) > count + 20 for caller, count in zip(callers, before, strict=True)),
                 "all of them are answered by the other",
             )
-            for caller in callers:
-                caller.end()
-        answered = sum(caller.answered for caller in callers)
-        print(f"{answered} reviews, {workers} workers")
-        assert [failure for caller in callers for failure in caller.failures] == []
+        print(f"{load.answered} reviews, {workers} workers")
+        assert load.failures == []

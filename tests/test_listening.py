@@ -199,11 +199,6 @@ def test_the_soft_limit_of_descriptors_is_raised(tmp_path: Path) -> None:
         assert int(files[3]) <= int(files[4])
 
 
-def resident_mb(server: Server) -> float:
-    lines = Path(f"/proc/{server.process.pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
-
-
 @pytest.mark.parametrize(
     "connect",
     [lambda server: Connection(server.port, None), lambda server: server.connect()],
@@ -219,7 +214,7 @@ def test_connections_that_are_reset_leave_nothing(connect: Callable[[Server], Co
         await_none(large)
 
     crowd(100)
-    before = resident_mb(large)
+    before = large.resident_mb
     for _ in range(4):
         crowd(100)
-    await_true(lambda: resident_mb(large) - before < 5, "the memory of connections that are gone is given back")
+    await_true(lambda: large.resident_mb - before < 5, "the memory of connections that are gone is given back")

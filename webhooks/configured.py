@@ -14,6 +14,7 @@ from webhooks.configuration import documents
 from webhooks.configuration.documents import Document
 from webhooks.configuration.fields import FieldPath, Finding, Model, duration, shown
 from webhooks.configuration.policies import PolicyEntry
+from webhooks.entries import Entry
 from webhooks.limits import Limits
 from webhooks.options import Option, options
 from webhooks.policy import AnyPolicy

@@ -125,17 +125,21 @@ def _read(raw: bytes, depth: int) -> tuple[Any, bytes | None]:
         tree = orjson.loads(raw)
     except orjson.JSONDecodeError:
         return load_exactly(raw, depth), None
-    written = _write(tree)
-    if written == raw or (written is not None and b"\\u" in raw and _as_go_writes(written) == raw):
-        return tree, written
+    nested = _write(tree)
+    if nested is not None:
+        if len(nested) == len(raw) + 2 * _NEST_WIDTH and nested.startswith(raw, _NEST_WIDTH):
+            return tree, raw  # not a piece of the other: one copy less of what may be large
+        if b"\\u" in raw and _as_go_writes(written := nested[_NEST_WIDTH:-_NEST_WIDTH]) == raw:
+            return tree, written
     return load_exactly(raw, depth), None
 
 
 def _write(tree: Any) -> bytes | None:
+    """A document in its nest, written; None where it cannot be."""
     nest = _nest
     nest.inner[0] = tree
     try:
-        return orjson.dumps(nest.outer, option=orjson.OPT_STRICT_INTEGER)[_NEST_WIDTH:-_NEST_WIDTH]
+        return orjson.dumps(nest.outer, option=orjson.OPT_STRICT_INTEGER)
     except TypeError:  # too deep, or an integer beyond 53 bits
         return None
     finally:

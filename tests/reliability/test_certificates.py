@@ -1,0 +1,76 @@
+"""Certificates that are exchanged while all goes on."""
+
+import itertools
+import time
+from pathlib import Path
+
+from ..mounts import Contents, Mount, bad_secrets, secret
+from ..servers import await_true
+from ..swaps import Swapped, swapped
+from .figures import Figure, Size
+
+FAILURES = "webhooks_certificate_reload_failures_total"
+
+
+def shown_after(served: Swapped, contents: Contents) -> float:
+    """Seconds until a certificate is shown that was delivered just now."""
+    began = time.monotonic()
+    await_true(lambda: served.shows(contents), "the new one is shown")
+    return time.monotonic() - began
+
+
+def test_item_06_swaps(size: Size, figure: Figure, tmp_path: Path) -> None:
+    number = size.of(10, 100)
+    secrets = [secret() for _ in range(7)]
+    with swapped(tmp_path, secrets) as served, served.called() as load:
+        seconds = []
+        for contents in itertools.islice(itertools.cycle(secrets[1:] + secrets[:1]), number):
+            served.mount.put(contents)
+            seconds.append(shown_after(served, contents))
+    figure(
+        6,
+        f"{number} exchanges of certificate and authorities under load",
+        f"{len(load.failures)} failures in {load.answered:,} calls, a new one shown after {max(seconds):.1f} s at most",
+        "0 failures, <= 10 s",
+    )
+    assert load.failures == []
+    assert load.answered > number
+    assert max(seconds) <= 10
+
+
+def write_in_place(mount: Mount, contents: Contents) -> None:
+    """Deliver as somebody does who copies files over others."""
+    for name in ("tls.crt", "tls.key"):
+        path = (mount.folder / "..data" / name).resolve()
+        if name in contents:
+            path.write_bytes(contents[name])
+        else:
+            path.unlink(missing_ok=True)
+
+
+def test_item_07_bad_pairs(size: Size, figure: Figure, tmp_path: Path) -> None:
+    """Each is delivered by a rename or in place; in the end a good one is taken over all the same."""
+    number = size.of(6, 54)
+    good, better = secret(), secret()
+    with swapped(tmp_path, [good, better]) as served, served.called() as load:
+        bad = itertools.islice(itertools.chain.from_iterable(bad_secrets().items() for _ in itertools.count()), number)
+        on, names = 0, set()
+        for count, (name, contents) in enumerate(bad, 1):
+            names.add(name)
+            if count % 2:
+                served.mount.put(contents | {"ca.crt": good["ca.crt"]})
+            else:
+                write_in_place(served.mount, contents)
+            await_true(lambda: served.metric(FAILURES) == {"": float(count)}, f"{name} is counted")  # noqa: B023
+            on += served.shows(good)
+        served.mount.put(better)
+        seconds = shown_after(served, better)
+    figure(
+        7,
+        f"{number} bad pairs of {len(names)} sorts, by rename and in place, under load",
+        f"the old one served on {on} times, each counted, {len(load.failures)} failures in {load.answered:,} calls, "
+        f"then a good one shown after {seconds:.1f} s",
+        "all served on and counted, 0 failures",
+    )
+    assert on == number
+    assert load.failures == []

@@ -1,0 +1,119 @@
+"""Ends, wanted ones and others, while callers call: none of them loses a review that had a chance."""
+
+import os
+import signal
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from ..load import VALIDATE, Caller, Load, Service, is_ready
+from ..servers import POLICIES, SECONDS, Connection, Reply, Server, await_true, review, serving
+from .figures import Figure, Size
+
+LEAVING = ("--shutdown-delay", "2s")
+
+
+def go_on(callers: list[Caller]) -> None:
+    """Wait until each has been answered some more."""
+    before = [len(caller.seconds) for caller in callers]
+    await_true(
+        lambda: all(len(caller.seconds) > count + 5 for caller, count in zip(callers, before, strict=True)),
+        "all of them are answered",
+    )
+
+
+def test_item_08_sigterm(size: Size, figure: Figure, tmp_path: Path) -> None:
+    """In turns, one of two servers ends and another comes in its place, while half of the callers keep connections."""
+    number = size.of(5, 50)
+    with ExitStack() as stack:
+
+        def start(name: str) -> Server:
+            (tmp_path / name).mkdir()
+            return stack.enter_context(serving(tmp_path / name, *LEAVING))
+
+        service = Service(start("first"), start("second"))
+        callers = [Caller(service.connect, keeps=each % 2 == 0) for each in range(4)]
+        codes = []
+        with service.watched(), Load(callers).running() as load:
+            for each in range(number):
+                go_on(callers)
+                leaving = service.servers[each % 2]
+                leaving.signal()
+                codes.append(leaving.ended())
+                go_on(callers)
+                service.servers[each % 2] = start(str(each))
+                await_true(lambda: service.all_ready, "both are ready")
+    figure(
+        8,
+        f"SIGTERM to one of two servers under load, {number} times",
+        f"{len(load.failures)} failures in {load.answered:,} reviews",
+        "0 failures",
+    )
+    assert load.failures == []
+    assert codes == [0] * number
+
+
+WHO = """
+
+@validating("whos")
+async def who(review):
+    import os
+
+    await asyncio.sleep(0.02)  # so that there is always something that it is answering
+    return Deny(str(os.getpid()))
+"""
+
+
+class Asking:
+    """Asks for the process that answers, and notes whose answers failed to come."""
+
+    def __init__(self) -> None:
+        self.lost: list[int | None] = []  # None for a connection that had not been answered before
+        self.current: int | None = None
+        self._connection: Connection | None = None
+
+    def __call__(self, connection: Connection) -> Reply:
+        if connection is not self._connection:
+            self._connection, self.current = connection, None
+        try:
+            reply = connection.post(VALIDATE, review(resource="whos"))
+        except (OSError, EOFError):
+            self.lost.append(self.current)
+            raise
+        self.current = int(reply.json()["response"]["status"]["message"])
+        return reply
+
+
+def test_item_09_killed_workers(size: Size, figure: Figure, tmp_path: Path) -> None:
+    """Only who was being answered by the one that is killed notices, and once; others are put in its place."""
+    number, bound = size.of((5, 10.0), (50, 2.0))
+    with serving(tmp_path, "--workers", 2, policies=POLICIES + WHO) as server:
+        asks = [Asking() for _ in range(8)]
+        callers = [Caller(lambda: Connection(server.port, server.tls, patience=SECONDS), ask) for ask in asks]
+        seconds, others, lost = [], 0, 0
+        with Load(callers).running() as load:
+            for each in range(number):
+                go_on(callers)
+                before = [len(ask.lost) for ask in asks]
+                victim = asks[each % len(asks)].current
+                assert victim is not None
+                start, began = len(server.errors.lines), time.monotonic()
+                os.kill(victim, signal.SIGKILL)
+                server.errors.await_line("a worker died with exit code -9", start)
+                await_true(lambda: is_ready(server), "it is replaced")
+                seconds.append(time.monotonic() - began)
+                go_on(callers)
+                for ask, count in zip(asks, before, strict=True):
+                    lost += len(ask.lost[count:])
+                    others += ask.lost[count:] not in ([], [victim])
+        others += len(load.failures) - lost
+    figure(
+        9,
+        f"one of two workers killed while both are answering, {number} times",
+        f"{lost} reviews lost that it was answering, {others} others of {load.answered:,}; "
+        f"replaced after {max(seconds):.2f} s at most",
+        f"0 others, replaced <= {bound:g} s" + ("" if size.full else " here, 2 s at full size"),
+    )
+    assert others == 0
+    assert lost > 0
+    assert max(seconds) <= bound

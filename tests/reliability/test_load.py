@@ -1,0 +1,154 @@
+"""Much at once, and for long: nothing fails, nothing grows, and whoever asks little waits little."""
+
+import asyncio
+import ssl
+import time
+from pathlib import Path
+
+from ..builders import access_body, admission_body, image_body, pod, token_body, written
+from ..caller import accept_admission
+from ..load import VALIDATE, Ask, Caller, Load, asking, is_allowed
+from ..servers import REVIEWS, Server, request, review, serving
+from .figures import Figure, Size
+
+MUTATE = "/admission/mutate"
+LARGE = {f"key-{number}": "x" * 60 for number in range(40_000)}  # 3 MB
+
+
+def patched(server: Server, uid: str) -> Ask:
+    """A review of 5 kB that is answered with a patch, which is looked at here."""
+    sent = admission_body("CREATE", pod(nodeSelector={f"key-{number}": "x" * 40 for number in range(80)}), uid=uid)
+    body = written(sent)
+    assert 4_500 < len(body) < 5_500
+    reply = server.post(MUTATE, body)
+    assert accept_admission(sent, reply.body, mutating=True)["object"]["metadata"]["labels"] == {"seen": "yes"}
+    return asking(MUTATE, body, reply.body)
+
+
+def test_item_01_kept_connections(size: Size, figure: Figure, tmp_path: Path) -> None:
+    seconds = size.of(3, 60)
+    with serving(tmp_path) as server:
+        callers = [Caller(server.connect, patched(server, f"uid-{number}")) for number in range(25)]
+        with Load(callers).running() as load:
+            time.sleep(seconds)  # it is this long that is tried
+    figure(
+        1,
+        f"25 connections that are kept, reviews of 5 kB with a patch, {seconds} s",
+        f"{len(load.failures)} errors in {load.answered:,} reviews",
+        "0 errors",
+    )
+    assert load.failures == []
+    assert all(caller.seconds for caller in callers)
+
+
+def test_item_02_a_connection_for_every_request(size: Size, figure: Figure, tmp_path: Path) -> None:
+    seconds = size.of(3, 30)
+    with serving(tmp_path) as server:
+        callers = [Caller(server.connect, is_allowed(f"uid-{number}"), keeps=False) for number in range(8)]
+        with Load(callers).running() as load:
+            time.sleep(seconds)
+    figure(
+        2,
+        f"a new TLS connection for every request, {seconds} s",
+        f"{len(load.failures)} errors in {load.answered:,} connections",
+        "0 errors",
+    )
+    assert load.failures == []
+    assert all(caller.seconds for caller in callers)
+
+
+async def crowd(number: int, port: int, tls: ssl.SSLContext) -> tuple[float, float, int]:
+    """Connections of one moment, each with a review: seconds until all were there, and until all were answered; how
+    many were so rightly.
+    """
+    loop = asyncio.get_running_loop()
+    began, arrived = loop.time(), []
+
+    async def call(uid: str) -> bool:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        arrived.append(loop.time())
+        await writer.start_tls(tls, server_hostname="127.0.0.1")
+        writer.write(request("POST", VALIDATE, review(uid=uid), REVIEWS | {"Connection": "close"}))
+        answer = await reader.read()
+        writer.transport.abort()
+        return answer.endswith(b'"response":{"uid":"%b","allowed":true}}' % uid.encode())
+
+    answers = await asyncio.gather(*(call(f"uid-{each}") for each in range(number)), return_exceptions=True)
+    return max(arrived) - began, loop.time() - began, sum(answer is True for answer in answers)
+
+
+def test_item_03_a_thousand_at_once(size: Size, figure: Figure, tmp_path: Path) -> None:
+    number = size.of(200, 1000)
+    with serving(tmp_path) as server:
+        assert server.tls is not None
+        came, took, right = asyncio.run(crowd(number, server.port, server.tls))
+    figure(
+        3,
+        f"{number:,} connections within a second",
+        f"connected in {came:.2f} s, {right:,} answered rightly in {took:.1f} s",
+        f"{number:,} in 10 s",
+    )
+    assert right == number
+    assert came < 1 or not size.full
+    assert took < 10
+
+
+def mixture(server: Server) -> list[Caller]:
+    """All kinds of calls, those included that are refused or that a policy fails at."""
+
+    def known(path: str, body: bytes, code: int = 200) -> Ask:
+        right = server.post(path, body)
+        assert right.status == code
+        return asking(path, body, right.body, code)
+
+    asks = [
+        patched(server, "uid-pod"),
+        is_allowed("uid-allowed"),
+        known(VALIDATE, review("denied")),
+        known(VALIDATE, review("raises")),
+        known(VALIDATE, review(value="x" * 100_000)),
+        known(VALIDATE, review()[:-10]),
+        known("/authorize", written(access_body(verb="get", resource="pods"))),
+        known("/authenticate", written(token_body("good"))),
+        known("/images", written(image_body("a"))),
+        known("/nowhere", b"{}", 404),
+    ]
+    kept = [Caller(server.connect, ask) for ask in asks]
+    return kept + [Caller(server.connect, asks[number], keeps=False) for number in range(2)]
+
+
+def test_item_04_soak(size: Size, figure: Figure, tmp_path: Path) -> None:
+    warmth, seconds, bound = size.of((10, 15, 0.1), (60, 540, 0.05))
+    with serving(tmp_path) as server, Load(mixture(server)).running() as load:
+        time.sleep(warmth)
+        memory, files = server.resident_mb, server.descriptors
+        time.sleep(seconds)
+        growth, more = server.resident_mb / memory - 1, server.descriptors - files
+    figure(
+        4,
+        f"all kinds of calls for {seconds} s, after {warmth} s",
+        f"memory {growth:+.1%} from {memory:.0f} MB, descriptors {more:+d}, "
+        f"{len(load.failures)} failures in {load.answered:,} calls",
+        f"memory <= {bound:+.0%}{'' if size.full else ' here, +5% at full size'}, descriptors +-10, 0 failures",
+    )
+    assert load.failures == []
+    assert growth <= bound
+    assert abs(more) <= 10
+
+
+def test_item_05_large_reviews_among_small_ones(size: Size, figure: Figure, tmp_path: Path) -> None:
+    seconds, bound = size.of((5, 1000), (30, 100))
+    with serving(tmp_path) as server:
+        small = Load([Caller(server.connect, is_allowed(f"uid-{number}")) for number in range(4)])
+        large = Load([Caller(server.connect, is_allowed("uid-large", **LARGE))])
+        with small.running(), large.running():
+            time.sleep(seconds)
+    figure(
+        5,
+        f"reviews of 3 MB among small ones, {seconds} s",
+        f"the small ones' p99 {small.p99:.1f} ms ({small.answered:,} of them, {large.answered:,} large ones)",
+        f"p99 <= {bound} ms" if size.full else f"p99 <= {bound} ms here, 100 ms at full size",
+    )
+    assert small.failures + large.failures == []
+    assert large.answered >= size.of(1, 30)
+    assert small.p99 <= bound
