@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -403,9 +403,17 @@ def started(command: list[str], folder: Path, **environment: str) -> Iterator[Se
 
 @contextmanager
 def serving(
-    folder: Path, *options: object, policies: str = POLICIES, ops: bool = True, **environment: str
+    folder: Path,
+    *options: object,
+    policies: str = POLICIES,
+    ops: bool = True,
+    within: Sequence[str] = (),
+    **environment: str,
 ) -> Iterator[Server]:
-    """`webhooks serve` with policies, at ports that were free, with a development certificate in the folder."""
+    """`webhooks serve` with policies, at ports that were free, with a development certificate in the folder.
+
+    It may be run within another command, such as a shell's.
+    """
     ops_port = free_port() if ops else 0
     given = ("--host", "127.0.0.1", "--port", 0, "--ops-port", ops_port, "--shutdown-delay", 0)
     given += ("--decision-log", "off", *options)
@@ -415,7 +423,7 @@ def serving(
         given += ("--policies", file)
     if "--tls-cert" not in options:
         given += ("--certs-dir", folder / "certs")
-    with started(webhooks("serve", *given), folder, TMPDIR=str(folder), **environment) as server:
+    with started([*within, *webhooks("serve", *given)], folder, TMPDIR=str(folder), **environment) as server:
         ready = server.output.await_line("ready https://127.0.0.1:")
         server.port = int(ready.rpartition(":")[2])
         server.ops_port = ops_port or None

@@ -153,6 +153,22 @@ class Unusual(BaseException):
     pass
 
 
+class Disguised(Exception):
+    @property
+    def __class__(self) -> Any:
+        raise Unusual("hush")
+
+
+class _Nameless(type):
+    @property
+    def __name__(cls) -> Any:
+        raise Unusual("hush")
+
+
+class Anonymous(Exception, metaclass=_Nameless):
+    pass
+
+
 def recurse(depth: int = 0) -> Any:
     return recurse(depth + 1) + 1
 
@@ -175,6 +191,8 @@ RAISED: list[type[BaseException]] = [
     asyncio.CancelledError,
     Unusual,
     Unspeakable,
+    Disguised,
+    Anonymous,
 ]
 
 
@@ -209,7 +227,7 @@ def on_errors(kind: Kind) -> list[str | None]:
 
 @every_way
 @every_kind
-@pytest.mark.parametrize("error", RAISED)
+@pytest.mark.parametrize("error", RAISED, ids=[type.__repr__(error) for error in RAISED])
 def test_whatever_a_policy_raises_is_its_failure(kind: Kind, way: Way, error: type[BaseException]) -> None:
     def answer(review: Any) -> Any:
         raise error("hush")

@@ -162,6 +162,7 @@ def answers(review, *, said: str = "nothing"):
         "said": lambda: Deny(said),
         "true": lambda: True,
         "raises": lambda: {}["a secret detail"],
+        "raises no text": lambda: (_ for _ in ()).throw(ValueError("\\ud800")),
         "old": lambda: Deny(str(review.old_object)),
         "user": lambda: Deny(f"{review.user.username} {review.operation} {review.uid} {review.options}"),
         "reads": lambda: Deny(str(len(review.object))),
@@ -376,6 +377,7 @@ def test_outcomes_of_other_protocols(lab: Lab) -> None:
     [
         ("answers", "true", "returned a value of type bool"),
         ("answers", "raises", "raised KeyError: 'a secret detail'"),
+        ("answers", "raises no text", "raised ValueError: \\ud800"),
         ("changes", "nan", "nan is not JSON"),
         ("changes", "bad patch", "a value in the patch is not JSON"),
     ],

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from webhooks.lines import LIMIT
-from webhooks.logs import JsonFormatter
+from webhooks.lines import LIMIT, Lines
+from webhooks.logs import JsonFormatter, LinesHandler
+from webhooks.meters import Meters
 
 from .builders import access_body, token_body, written
 from .servers import Reply, Server, review, serving
@@ -51,6 +52,41 @@ def test_a_record() -> None:
 )
 def test_text_of_others_stays_inside(text: str) -> None:
     assert formatted("refused: %s", text)["message"] == f"refused: {text}"
+
+
+class Unspeakable:
+    def __repr__(self) -> str:
+        raise ValueError("not to be told")
+
+
+class Untraceable(Exception):
+    @property
+    def __cause__(self) -> BaseException:
+        raise SystemExit("not to be told")
+
+
+def test_what_does_not_go_together_is_told_with_its_place() -> None:
+    assert formatted("%d items", "x")["message"] == "file.py:1 logs what does not go together: '%d items' with ('x',)"
+
+
+def test_an_exception_that_is_not_to_be_looked_at() -> None:
+    found = formatted("a policy failed", error=Untraceable())
+    assert found["message"] == "a policy failed"
+    assert found["error"] == "an exception with a traceback that cannot be written"
+
+
+def test_what_is_logged_besides_is_text() -> None:
+    assert formatted("a policy failed", uid=5)["uid"] == "5"
+
+
+def test_what_cannot_be_written_is_lost_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    meters = Meters()
+    dropped = meters.counter("webhooks_dropped", "Dropped.")
+    handler = LinesHandler(Lines(-1, dropped))
+    handler.handle(logging.LogRecord("webhooks.test", logging.WARNING, "file.py", 1, "%s", (Unspeakable(),), None))
+    handler.lines.finish()
+    assert dropped.values == {(): 1}
+    assert capsys.readouterr() == ("", "")
 
 
 def test_what_is_long_is_cut() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from webhooks import Allow, Decision, Deny, Replace, mutating, stalls, validating
+from webhooks.calls import Stalled
 from webhooks.dispatch import Dispatcher, Verdict
 from webhooks.limits import Limits
 from webhooks.meters import Counter, Meters
@@ -97,6 +98,22 @@ def test_one_that_waits_in_place_is_asked_again_in_a_thread(caplog: pytest.LogCa
     assert told[1] == __file__
     line = int(told[2])
     assert "time.sleep" in Path(__file__).read_text().splitlines()[line - 1]
+
+
+def test_it_has_no_more_time_for_being_asked_again() -> None:
+    policy = make(lambda review: time.sleep(LONG), timeout=5.0)
+    runner = Runner([policy], ignore_pace, Meters())
+    promote(runner, policy)
+
+    async def run() -> float:
+        with Pulse(Stalls(Meters()).end).beating():
+            await asyncio.sleep(0)
+            began = time.perf_counter()
+            with pytest.raises(Stalled) as stalled:
+                runner.run_in_place(policy, admission_review("CREATE", pod()), began + 10)
+            return stalled.value.deadline - began
+
+    assert asyncio.run(run()) == pytest.approx(5.0, abs=1.0)
 
 
 def test_it_never_runs_in_place_again() -> None:

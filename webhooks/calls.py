@@ -1,6 +1,7 @@
 """One call of a policy, wherever it runs: what comes of it is an outcome that is as it must be, or a failure."""
 
 import inspect
+import math
 from time import perf_counter
 from typing import Any
 
@@ -30,11 +31,13 @@ class Stalled(BaseException):
 
     Attributes:
         waits: whether it waits for something, as it may in a thread.
+        deadline: when it must have answered, on the clock of `time.perf_counter`, though it is asked again.
     """
 
     def __init__(self, *, waits: bool) -> None:
         super().__init__("stopped, since it kept the event loop")
         self.waits = waits
+        self.deadline = math.inf
 
 
 def call(policy: AnyPolicy, review: Any, started: float, deadline: float) -> Result:  # noqa: ARG001
@@ -74,14 +77,16 @@ def overrun(policy: AnyPolicy, seconds: float, what: str = "did not answer in ti
 
 def failure(error: BaseException) -> PolicyFailure | MalformedReview:
     """What an exception that came out of a policy counts as."""
-    if isinstance(error, PolicyFailure | MalformedReview):
-        return error
+    kind = type(error)  # and not `isinstance`, which asks the exception too, and that may raise another
+    if issubclass(kind, PolicyFailure | MalformedReview):
+        return error  # type: ignore[return-value]
+    what = "raised an exception"
     try:
-        what = f": {error}"
-    except BaseException:  # an exception that cannot say what it is
-        what = ""
-    kind = PolicyTimeout if isinstance(error, Stalled) else PolicyFailure
-    found = kind(f"raised {type(error).__name__}{what}")
+        what = f"raised {kind.__name__}"
+        what = f"{what}: {error}"
+    except BaseException:  # noqa: S110  # one that cannot say what it is
+        pass
+    found = (PolicyTimeout if issubclass(kind, Stalled) else PolicyFailure)(what)
     found.__cause__ = error
     return found
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import socket
-import traceback
 from collections.abc import Iterator
 from io import BufferedRWPair
 from pathlib import Path
@@ -89,8 +88,13 @@ def _reply(result: Result) -> Reply:
     if isinstance(failure, MalformedReview):
         return Reply(failure=str(failure), code=failure.code)
     cause = failure.__cause__
-    where = "" if cause is None else "".join(traceback.format_exception(cause))
-    return Reply(failure=str(failure), traceback=where[-_MAX_TRACEBACK:])
+    where = "" if cause is None else logs.traceback_of(cause)
+    return Reply(failure=_text(str(failure)), traceback=_text(where[-_MAX_TRACEBACK:]))
+
+
+def _text(said: str) -> str:
+    """What an exception said, as text that can be sent."""
+    return said.encode(errors="backslashreplace").decode()
 
 
 def _fields(outcome: Outcome) -> dict[str, Any]:

@@ -67,15 +67,15 @@ class Dispatcher:
         except StopIteration as end:
             verdict: Verdict = end.value
             return verdict
-        except Stalled:
-            return self._drive(flow, deadline, self.turns.take(), (wanted, results))
+        except Stalled as stalled:
+            return self._drive(flow, deadline, self.turns.take(), (wanted, results, stalled))
 
     async def _drive(
         self,
         flow: Flow,
         deadline: float,
         turn: asyncio.Future[None] | None,
-        begun: tuple[Sequence[tuple[AnyPolicy, Any]], Sequence[Result]] | None = None,
+        begun: tuple[Sequence[tuple[AnyPolicy, Any]], Sequence[Result], Stalled] | None = None,
     ) -> Verdict:
         if turn is not None:
             await self.turns.wait(turn, deadline)
@@ -95,11 +95,11 @@ class Dispatcher:
             self.turns.give_back()
 
     async def _rest(
-        self, wanted: Sequence[tuple[AnyPolicy, Any]], results: Sequence[Result], deadline: float
+        self, wanted: Sequence[tuple[AnyPolicy, Any]], results: Sequence[Result], stalled: Stalled, deadline: float
     ) -> list[Result]:
         """All results of what is wanted, when some are there, and the policy after those was stopped."""
         (stopped, review), *others = wanted[len(results) :]
-        runs = [self.runner.run_again(stopped, review, deadline)]
+        runs = [self.runner.run_again(stopped, review, stalled.deadline)]
         runs += [self.runner.run(policy, review, deadline) for policy, review in others]
         return [*results, *await asyncio.gather(*runs)]
 

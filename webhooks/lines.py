@@ -78,12 +78,16 @@ class Lines:
     def put(self, line: bytes) -> None:
         """Take a line, without its end, to be written; from any thread."""
         if len(self._waiting) >= _CAPACITY:
-            self._dropped.add()
+            self.lose()
             return
         self._waiting.append(line)
         if not self._woken:
             self._woken = True
             self._wake.put(None)
+
+    def lose(self) -> None:
+        """Count a line that cannot be written."""
+        self._dropped.add()
 
     def finish(self) -> None:
         """Wait until all is written, but not for long. What comes later is lost."""

@@ -4,6 +4,7 @@ import atexit
 import json
 import logging
 import sys
+import traceback
 from base64 import b64decode
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -28,12 +29,27 @@ class JsonFormatter(logging.Formatter):
             "time": msgspec.to_builtins(datetime.fromtimestamp(record.created, UTC)),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": masked(record.getMessage(), getattr(record, "secrets", ())),
+            "message": masked(_message(record), getattr(record, "secrets", ())),
         }
-        if record.exc_info and record.exc_info[0] is not None:
-            fields["error"] = masked(self.formatException(record.exc_info), getattr(record, "secrets", ()))
-        fields |= {name: getattr(record, name) for name in _FIELDS if getattr(record, name, "")}
+        if record.exc_info and record.exc_info[1] is not None:
+            fields["error"] = masked(traceback_of(record.exc_info[1]), getattr(record, "secrets", ()))
+        fields |= {name: str(getattr(record, name)) for name in _FIELDS if getattr(record, name, "")}
         return line(fields).decode()
+
+
+def traceback_of(error: BaseException) -> str:
+    """Where an exception comes from, as far as it lets itself be looked at: policies raise whatever they like."""
+    try:
+        return "".join(traceback.format_exception(error)).rstrip("\n")
+    except BaseException:  # whatever its own methods raise in turn
+        return "an exception with a traceback that cannot be written"
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # a slip of its author's
+        return f"{record.pathname}:{record.lineno} logs what does not go together: {record.msg!r} with {record.args!r}"
 
 
 def masked(text: str, secrets: Collection[str]) -> str:
@@ -71,9 +87,11 @@ class LinesHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Take a record to be written."""
         try:
-            self.lines.put(self.format(record).encode())
-        except Exception:
-            self.handleError(record)
+            text = self.format(record)
+        except Exception:  # and no word of it to standard error, for which this thread would wait
+            self.lines.lose()
+        else:
+            self.lines.put(text.encode())
 
 
 def configure(level: str = "info", meters: Meters | None = None) -> Lines:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -86,7 +86,7 @@ class Runner:
         Raises:
             ConfigurationError: it cannot be loaded there.
         """
-        await asyncio.gather(*(isolation.start() for isolation in self._isolations.values()))
+        await _start(self._isolations.values())
 
     async def close(self) -> None:
         """End the processes of isolated policies."""
@@ -100,7 +100,7 @@ class Runner:
         """
         begun = self._add(policies)
         try:
-            await asyncio.gather(*(self._isolations[policy].start() for policy in begun if policy.isolation))
+            await _start(self._isolations[policy] for policy in begun if policy.isolation)
         except BaseException:
             await self.drop(begun)
             raise
@@ -145,8 +145,9 @@ class Runner:
 
     def _slow_in_place(self, result: Result, started: float, deadline: float) -> Result:
         policy, pace = result.policy, self.paces[result.policy]
-        stalled = None if result.failure is None else result.failure.__cause__
-        if not isinstance(stalled, Stalled):
+        cause = None if result.failure is None else result.failure.__cause__
+        stalled = cast("Stalled", cause) if issubclass(type(cause), Stalled) else None
+        if stalled is None:
             pace.slow_in_place()
         elif stalled.waits:
             pace.waited_in_place()
@@ -154,9 +155,11 @@ class Runner:
             return result  # it stays where it can be stopped: in a thread it might keep the interpreter for good
         self._in_place.discard(policy)
         self._paced(policy.name, pace)
-        if started + result.seconds > deadline_of(policy, started, deadline):
+        deadline = deadline_of(policy, started, deadline)
+        if started + result.seconds > deadline:
             return overrun(policy, result.seconds)
-        if isinstance(stalled, Stalled):
+        if stalled is not None:
+            stalled.deadline = deadline
             raise stalled
         return result
 
@@ -170,8 +173,8 @@ class Runner:
         if policy in self._in_place:
             try:
                 return self.run_in_place(policy, review, deadline)
-            except Stalled:
-                return await self.run_again(policy, review, deadline)
+            except Stalled as stalled:
+                return await self.run_again(policy, review, stalled.deadline)
         started = perf_counter()
         deadline = deadline_of(policy, started, deadline)
         if policy.isolation:
@@ -243,3 +246,10 @@ class Runner:
             pace.overrun += change
         if policy in self.paces:
             self._paced(policy.name, pace)
+
+
+async def _start(isolations: Iterable[Isolation]) -> None:
+    starts = (isolation.start() for isolation in isolations)
+    for failed in await asyncio.gather(*starts, return_exceptions=True):  # none is still on its way then
+        if failed is not None:
+            raise failed
