@@ -158,7 +158,8 @@ class Isolation:
         )
         self._processes: set[_Process] = set()
         self._idle: asyncio.LifoQueue[_Process] = asyncio.LifoQueue()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._starts: set[asyncio.Task[None]] = set()
+        self._burials: set[asyncio.Task[None]] = set()
         self._starting = 0
         self._most = _MOST
         self._pause = 0.0
@@ -206,11 +207,12 @@ class Isolation:
     async def close(self) -> None:
         """Kill all of them."""
         self._most = 0
-        for task in self._tasks:
-            task.cancel()
+        for start in self._starts:
+            start.cancel()
+        await asyncio.gather(*self._starts, return_exceptions=True)
         for process in list(self._processes):
             self._bury(process)
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._burials, return_exceptions=True)
 
     async def _take(self) -> _Process:
         if self._idle.empty():
@@ -222,7 +224,7 @@ class Isolation:
     def _grow(self) -> None:
         if len(self._processes) + self._starting < self._most:
             self._starting += 1
-            self._spawn(self._add())
+            _spawn(self._add(), self._starts)
 
     async def _add(self) -> None:
         try:
@@ -261,17 +263,18 @@ class Isolation:
     def _bury(self, process: _Process, *, told: bool = False) -> None:
         self._processes.discard(process)
         process.kill()
-        self._spawn(self._wait(process, told=told))
+        _spawn(self._wait(process, told=told), self._burials)
 
     async def _wait(self, process: _Process, *, told: bool) -> None:
         code = await process.buried()
         if told:
             logger.warning("a process of policy %s died with exit code %d", self._policy.name, code)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        task.add_done_callback(self._tasks.discard)
-        self._tasks.add(task)
+
+def _spawn(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
+    task = asyncio.get_running_loop().create_task(work)
+    task.add_done_callback(tasks.discard)
+    tasks.add(task)
 
 
 def _outcome(policy: AnyPolicy, reply: Reply) -> Outcome:
