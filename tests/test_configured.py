@@ -116,6 +116,9 @@ server:
   logLevel: debug
   decisionLog: denials
   tracing: true
+  manageRegistrations: ours
+  kubeconfig: k.yaml
+  context: production
   limits:
     maxConnections: 11
     maxConnectionsPerPeer: 12
@@ -150,6 +153,9 @@ server:
         log_level="debug",
         decision_log="denials",
         tracing=True,
+        manage_registrations="ours",
+        kubeconfig=folder / "k.yaml",
+        context="production",
         limits=Limits(11, 12, 13, 0, 2048, 14, 4096, 0.1, 2.0, 3.0),
     )
     said = set(read.__dict__) - {"config", "policies"}

@@ -76,6 +76,15 @@ def test_a_policy_may_be_isolated_and_stays_so(decorator: Decorator) -> None:
     assert policy.named("other").isolation
 
 
+@pytest.mark.parametrize("kind", ["mutating", "validating"])
+def test_a_policy_for_admission_tells_its_side_effects(kind: str) -> None:
+    decorator = DECORATORS[kind]
+    assert decorator()(allow).side_effects == "none"
+    assert decorator(side_effects="none_on_dry_run")(allow).named("other").side_effects == "none_on_dry_run"
+    with pytest.raises(ConfigurationError, match="side_effects is 'none', 'none_on_dry_run' or 'some', not 'None'"):
+        decorator(side_effects="None")(allow)
+
+
 @pytest.mark.parametrize("kind", DECORATORS.keys() - {"authenticating"})
 def test_failures_may_be_passed_over_but_not_of_authenticators(kind: str) -> None:
     assert DECORATORS[kind](on_error="allow")(allow).on_error == "allow"

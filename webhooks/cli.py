@@ -10,6 +10,7 @@ import click
 from webhooks import __version__, flags
 from webhooks.certificates import commands
 from webhooks.errors import ConfigurationError
+from webhooks.manifests.commands import manifests
 
 
 class _Commands(click.Group):
@@ -35,6 +36,7 @@ def main() -> None:
 
 
 main.add_command(commands.certs)
+main.add_command(manifests)
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 

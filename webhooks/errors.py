@@ -2,7 +2,8 @@
 
 WebhooksError
 ├── ConfigurationError     a user's mistake, found before the server answers: shown a line each, exit code 2
-│   └── LoadError          a policy file that does not load, with its file and line
+│   ├── LoadError          a policy file that does not load, with its file and line
+│   └── ClusterError       a cluster that cannot be asked: there is no way to it, no answer, or no right
 ├── MalformedReview        a body that is no acceptable review, with the code its sender gets
 ├── PatchError             JSON Patch operations that are malformed or do not apply
 ├── PolicyFailure          a policy raised, returned what it must not, or overran its deadline
@@ -48,6 +49,18 @@ class LoadError(ConfigurationError):
         super().__init__(f"{place}: {message}")
         self.path = path
         self.line = line
+
+
+class ClusterError(ConfigurationError):
+    """A cluster that cannot be asked.
+
+    Attributes:
+        code: the HTTP code of its answer; 0 where there was none.
+    """
+
+    def __init__(self, message: str, *, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class MalformedReview(WebhooksError):

@@ -93,6 +93,7 @@ def _flag(field: Field[Any], option: Option, **first: Any) -> Callable[[C], C]:
         show_default=default not in (None, (), False),
         metavar=option.metavar or None,
         help=option.about,
+        **({} if option.bare is None else {"flag_value": option.bare}),
         **first,
     )
 

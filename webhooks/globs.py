@@ -22,8 +22,8 @@ class Globs:
     def __init__(self, texts: Iterable[str] | None, excluded: Iterable[str] = ()) -> None:
         self.texts = None if texts is None else strings(texts)
         self.excluded = strings(excluded)
-        self._names = frozenset(text for text in self.texts or () if not _is_pattern(text))
-        self._patterns = tuple(re.compile(translate(text)) for text in self.texts or () if _is_pattern(text))
+        self._names = frozenset(text for text in self.texts or () if not is_pattern(text))
+        self._patterns = tuple(re.compile(translate(text)) for text in self.texts or () if is_pattern(text))
         self._without = Globs(self.excluded) if self.excluded else None
 
     def __repr__(self) -> str:
@@ -42,7 +42,8 @@ class Globs:
         return self is EVERYTHING or any(self.match(name) for name in names)
 
 
-def _is_pattern(text: str) -> bool:
+def is_pattern(text: str) -> bool:
+    """Whether it stands for more than itself."""
     return any(character in text for character in "*?[")
 
 

@@ -15,6 +15,7 @@ class Option:
         most: the greatest.
         folder: whether a path is one of a folder, and not of a file.
         metavar: what a value is called in the help; empty for the name of its type.
+        bare: the value of a flag that is given without one; None where it has to have one.
     """
 
     about: str
@@ -22,6 +23,7 @@ class Option:
     most: Any = None
     folder: bool = False
     metavar: str = ""
+    bare: Any = None
 
 
 def option(
@@ -32,9 +34,10 @@ def option(
     most: float | None = None,
     folder: bool = False,
     metavar: str = "",
+    bare: Any = None,
 ) -> Any:
     """A field of a dataclass that is such a setting."""
-    return field(default=default, metadata={"option": Option(about, least, most, folder, metavar)})
+    return field(default=default, metadata={"option": Option(about, least, most, folder, metavar, bare)})
 
 
 def options(settings: type) -> Iterator[tuple[Field[Any], Option]]:

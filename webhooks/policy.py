@@ -44,6 +44,7 @@ from webhooks.wire.images import ImageReview
 Kind: TypeAlias = Literal["mutating", "validating", "authorizing", "authenticating", "image_policy"]
 OnError: TypeAlias = Literal["deny", "allow"]
 Mode: TypeAlias = Literal["enforce", "warn", "audit"]
+SideEffects: TypeAlias = Literal["none", "none_on_dry_run", "some"]
 
 OUTCOMES: Mapping[Kind, tuple[type[Outcome], ...]] = {
     "mutating": (Allow, Deny, Replace, Patch),
@@ -101,6 +102,7 @@ class Policy(Generic[R, O]):
         timeout: seconds it may take; None for as long as the caller waits.
         on_error: what a failure of the policy counts as; None for the protocol's own rule, which never approves.
         isolation: whether it runs in a process of its own, which can be killed.
+        side_effects: what it changes beside its answer: nothing, nothing on dry runs, or something on those too.
         parameters: those that are set, checked.
         base: the policy that it was made of, by `bind` or `named`.
         origin: where it was written.
@@ -119,6 +121,7 @@ class Policy(Generic[R, O]):
     on_error: OnError | None
     origin: Origin
     isolation: bool = False
+    side_effects: SideEffects = "none"
     parameters: Mapping[str, Any] = field(default_factory=dict)
     base: "Policy[R, O] | None" = field(default=None, repr=False)
     configured: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -283,6 +286,7 @@ def _policy(
     timeout: float | None,
     on_error: OnError | None,
     isolation: bool,
+    side_effects: SideEffects = "none",
 ) -> Policy[Any, Any]:
     if not inspect.isfunction(function):
         what = f"the policy {function.name!r}" if isinstance(function, Policy) else f"a {type(function).__name__}"
@@ -297,7 +301,11 @@ def _policy(
         raise ConfigurationError(f"policy {name!r}: on_error is 'deny' or 'allow', not {on_error!r}")
     if type(isolation) is not bool:
         raise ConfigurationError(f"policy {name!r}: isolation is True or False, not {isolation!r}")
-    return Policy(name, kind, function, match, timeout, on_error, _author(name), isolation)
+    if side_effects not in typing.get_args(SideEffects):
+        raise ConfigurationError(
+            f"policy {name!r}: side_effects is 'none', 'none_on_dry_run' or 'some', not {side_effects!r}"
+        )
+    return Policy(name, kind, function, match, timeout, on_error, _author(name), isolation, side_effects)
 
 
 def _some(resources: Sequence[str]) -> Sequence[str]:
@@ -354,6 +362,7 @@ def validating(
     timeout: float | None = None,
     on_error: OnError | None = None,
     isolation: bool = False,
+    side_effects: SideEffects = "none",
 ) -> Callable[[Callable[..., Decision | Awaitable[Decision]]], Policy[AdmissionReview, Decision]]:
     """Make a policy that allows or denies requests to store, change, delete or connect to objects.
 
@@ -370,6 +379,8 @@ def validating(
         timeout: seconds it may take, at most 30.
         on_error: ``deny`` (the rule) or ``allow``: what a failure of the policy counts as.
         isolation: whether it runs in a process of its own, which is killed where it is late or takes too much.
+        side_effects: ``none`` (the rule), ``none_on_dry_run``, or ``some``: what it changes beside its answer, which
+            registrations tell API servers.
 
     Raises:
         ConfigurationError: an argument, or the function's signature, is not as it must be.
@@ -377,7 +388,7 @@ def validating(
     match = _admission_match(resources, operations, namespaces, names, labels, users, groups)
 
     def decorate(function: Callable[..., Any]) -> Policy[Any, Any]:
-        return _policy(function, "validating", match, name, timeout, on_error, isolation)
+        return _policy(function, "validating", match, name, timeout, on_error, isolation, side_effects)
 
     return decorate
 
@@ -394,6 +405,7 @@ def mutating(
     timeout: float | None = None,
     on_error: OnError | None = None,
     isolation: bool = False,
+    side_effects: SideEffects = "none",
 ) -> Callable[[Callable[..., Mutation | Awaitable[Mutation]]], Policy[AdmissionReview, Mutation]]:
     """Make a policy that changes objects before they are stored; it may deny them too.
 
@@ -403,7 +415,7 @@ def mutating(
     match = _admission_match(resources, operations, namespaces, names, labels, users, groups)
 
     def decorate(function: Callable[..., Any]) -> Policy[Any, Any]:
-        return _policy(function, "mutating", match, name, timeout, on_error, isolation)
+        return _policy(function, "mutating", match, name, timeout, on_error, isolation, side_effects)
 
     return decorate
 

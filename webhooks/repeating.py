@@ -9,18 +9,21 @@ logger = logging.getLogger("webhooks.repeating")
 
 
 @contextmanager
-def repeated(action: Callable[[], None], seconds: float, name: str) -> Iterator[None]:
+def repeated(action: Callable[[], None], seconds: float, name: str, *, at_once: bool = False) -> Iterator[None]:
     """Do it over and over for as long as the block lasts, in a thread of its own: a file system may hang.
 
     Args:
         action: what is done.
         seconds: between two times.
         name: of what it looks after, for logs.
+        at_once: whether it is done for the first time at the beginning.
     """
     ended = threading.Event()
 
     def repeat() -> None:
-        while not ended.wait(seconds):
+        pause = 0.0 if at_once else seconds
+        while not ended.wait(pause):
+            pause = seconds
             try:
                 action()
             except Exception:

@@ -23,6 +23,7 @@ from webhooks.connections import Connections
 from webhooks.errors import ConfigurationError
 from webhooks.following import Follower, renewing
 from webhooks.journal import Journal
+from webhooks.keeping import keeping
 from webhooks.life import Phase
 from webhooks.limits import Limits
 from webhooks.lines import Lines
@@ -239,7 +240,11 @@ def run(settings: Settings) -> None:
     meters = Meters()
     app, reloader = application(settings, meters, logs.configure(settings.log_level, meters))
     sockets = Sockets(settings)
-    with renewing(settings) as files, Follower(files, app.metrics.tally).looking() as follower:
+    with (
+        renewing(settings) as files,
+        keeping(settings, meters),
+        Follower(files, app.metrics.tally).looking() as follower,
+    ):
         begun = partial(app.life.heed_signals, settings.shutdown_delay)
         answer(app, reloader, follower, sockets.reviews[0], sockets.ops, settings.grace, begun, sockets.tell_ready)
 

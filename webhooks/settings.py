@@ -62,4 +62,14 @@ class Settings:
     log_level: Level = option("info", "Records of the log below it are left out.")
     decision_log: Extent = option("all", "Which reviews are written to the log, with what became of them.")
     tracing: bool = option(False, "Send spans of reviews and policies to where OTEL_* variables say.")
+    manage_registrations: str | None = option(
+        None,
+        "Keep the caBundle of the registrations of that name in step with our authority.",
+        metavar="[NAME]",
+        bare="webhooks",
+    )
+    kubeconfig: Path | None = option(
+        None, "How their API server is reached; else as the pod we are in, or $KUBECONFIG."
+    )
+    context: str | None = option(None, "Which context of it; else the current one.", metavar="NAME")
     limits: Limits = field(default_factory=Limits)

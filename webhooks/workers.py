@@ -20,6 +20,7 @@ from webhooks import logs, serving, tls
 from webhooks.app import WebhookApp, operations
 from webhooks.errors import ConfigurationError
 from webhooks.following import Follower, renewing
+from webhooks.keeping import keeping
 from webhooks.life import Life, Phase
 from webhooks.limits import Limits
 from webhooks.meters import Counter, Meters
@@ -210,7 +211,7 @@ def run(settings: Settings) -> None:
     )  # each worker makes its own: this one only shows that they can
     asyncio.run(app.site.close())
     sockets = serving.Sockets(settings)
-    with renewing(settings) as files:
+    with renewing(settings) as files, keeping(settings, meters):
         tls.fresh(files)  # likewise
         asyncio.run(_supervise(settings, sockets, meters))
 

@@ -72,6 +72,14 @@ class Cluster:
         """The administrator, without kubectl."""
         return self._api(self._api_port)
 
+    def another(self, *flags: str) -> "Another":
+        """One more API server, with objects of its own and, but for these flags, nobody that it asks."""
+        [port] = free_ports(1)
+        process = self._start_api_server(f"kube-apiserver-{port}", port, *flags)
+        with self._api(port) as api:
+            process.wait_until(api.is_ready, seconds=START_SECONDS)
+        return Another(port, self)
+
     def limited(self, admission: Path) -> Api:
         """The administrator of one more API server, which limits events by its own plugin as that file says."""
         [port] = free_ports(1)
@@ -264,6 +272,28 @@ class Cluster:
         self.admin.until(lambda output: "both are registered" in output.err, *ask, given=question)
         self.alice.until(lambda output: output.code == 0, "auth", "can-i", "create", "pods")
         self.admin.until(lambda output: output.code == 0, "get", "widgets")
+
+
+class Another:
+    """One more API server, as its users see it."""
+
+    def __init__(self, port: int, cluster: Cluster) -> None:
+        self.port = port
+        self._cluster = cluster
+        self.admin = self.user("admin", "system:masters")
+
+    def api(self) -> Api:
+        """The administrator, without kubectl."""
+        return self._cluster._api(self.port)
+
+    def user(self, name: str, *groups: str) -> Kubectl:
+        """A user known by a client certificate."""
+        pair = self._cluster._users.user(f"{name}-{self.port}", groups)
+        return self._cluster._kubectl(name, _certificate(pair), self.port)
+
+    def bearer(self, name: str, token: str) -> Kubectl:
+        """Somebody who shows a token."""
+        return self._cluster._kubectl(name, {"token": token}, self.port)
 
 
 def _write(path: Path, content: Json) -> Path:

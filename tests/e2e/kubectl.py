@@ -33,6 +33,7 @@ class Kubectl:
 
     def __init__(self, binary: Path, kubeconfig: Path) -> None:
         home = kubeconfig.parent
+        self.kubeconfig = kubeconfig
         self._command = [str(binary), f"--kubeconfig={kubeconfig}", f"--cache-dir={home / 'cache'}"]
         self._env = {"HOME": str(home), "PATH": os.defpath}
 
@@ -41,6 +42,10 @@ class Kubectl:
         file = folder / "kubectl"
         file.write_text(f'#!/bin/sh\nexec {shlex.join(self._command)} "$@"\n')
         file.chmod(0o755)
+
+    def apply(self, *files: Path) -> Output:
+        """Apply files, as they are."""
+        return self("apply", *(f"-f={file}" for file in files))
 
     def run(self, *words: str, given: Json | None = None) -> Output:
         done = subprocess.run(

@@ -22,9 +22,18 @@ def certificates_in(path: Path) -> list[x509.Certificate]:
     if content is None:
         return []
     try:
-        return x509.load_pem_x509_certificates(content)
+        return certificates_of(content)
     except ValueError as error:
         raise ConfigurationError(f"{path}: no certificate in PEM form: put the right one back, or remove it") from error
+
+
+def certificates_of(content: bytes) -> list[x509.Certificate]:
+    """The certificates in PEM form, which are at least one.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    return x509.load_pem_x509_certificates(content)
 
 
 def key_in(path: Path) -> EllipticCurvePrivateKey | None:

@@ -19,6 +19,7 @@ _on_events = validating(
     "events.svc.io/events",
     operations=["CREATE", "UPDATE"],
     name="event_rate_limit",
+    side_effects="none_on_dry_run",
 )
 
 

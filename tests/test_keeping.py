@@ -1,0 +1,40 @@
+"""What keeps a server from managing its registrations, found before it answers; the rest needs a cluster: see e2e/."""
+
+from pathlib import Path
+
+import pytest
+
+from webhooks.certificates import issue
+from webhooks.errors import ConfigurationError
+from webhooks.keeping import keeping
+from webhooks.meters import Meters
+from webhooks.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that knows of no cluster."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"manage_registrations": "webhooks"}, "no cluster to ask"),
+        ({"manage_registrations": "webhooks", "kubeconfig": Path("none.yaml")}, "none.yaml: no such file"),
+        ({"manage_registrations": "webhooks", "tls_cert": Path("/none/tls.crt")}, "/none/ca.crt: no such file"),
+        ({"kubeconfig": Path("config.yaml")}, "are about --manage-registrations"),
+        ({"context": "production"}, "are about --manage-registrations"),
+    ],
+)
+def test_what_keeps_it_from_starting(tmp_path: Path, told: dict, says: str) -> None:
+    issue(tmp_path, names=["localhost"])
+    with pytest.raises(ConfigurationError, match=says), keeping(Settings(certs_dir=tmp_path, **told), Meters()):
+        pass
+
+
+def test_who_manages_none_needs_nothing(tmp_path: Path) -> None:
+    with keeping(Settings(certs_dir=tmp_path), Meters()):
+        pass

@@ -1,0 +1,157 @@
+"""Our registrations, kept in step with who signs our certificate: API servers trust the old authority and the new one.
+
+Only objects of the name that is told are touched, only if they have our label, and of them ``caBundle`` alone. What is
+written holds our authorities, and those of others that have not ended: another replica may not have seen the new one
+yet, or still show a certificate of the old one. So any number of servers may do this at once.
+"""
+
+import base64
+import binascii
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from webhooks.errors import ClusterError, ConfigurationError
+from webhooks.meters import Meters
+from webhooks.repeating import repeated
+from webhooks.settings import Settings
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+    from webhooks.cluster import Api
+
+logger = logging.getLogger("webhooks.keeping")
+
+_INTERVAL = 5.0  # seconds between the times that they are looked at
+_ATTEMPTS = 5  # at one object, that somebody else changes meanwhile
+_CONFLICT = 409
+_LABEL, _VALUE = "app.kubernetes.io/managed-by", "webhooks"
+_API = "/apis/admissionregistration.k8s.io/v1"
+_STRATEGIC = "application/strategic-merge-patch+json"
+_KINDS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+
+
+class Keeper:
+    """Keeps the registrations of a name in step with a file.
+
+    Args:
+        name: of the registrations.
+        bundle: the file of our authorities (PEM).
+        cluster: where they are.
+        meters: where those are counted that cannot be kept.
+    """
+
+    def __init__(self, name: str, bundle: Path, cluster: "Api", meters: Meters) -> None:
+        self._name = name
+        self._bundle = bundle
+        self._cluster = cluster
+        self._out_of_step = meters.gauge(
+            "webhooks_registrations_out_of_step", "Registrations whose caBundle cannot be kept in step.", ("kind",)
+        )
+        self._told: dict[str, str] = {}
+
+    def attempt(self) -> None:
+        """Have API servers trust us; what keeps us from it is logged once, and tried again the next time."""
+        for kind in _KINDS:
+            try:
+                self.keep(kind)
+                self._tell(kind, "")
+            except ConfigurationError as error:
+                self._tell(kind, str(error))
+
+    def keep(self, kind: str) -> bool:
+        """Bring one registration into step.
+
+        Returns:
+            Whether it was not.
+
+        Raises:
+            ConfigurationError: the file cannot be read, the cluster does not answer or refuses, or the registration is
+                somebody else's; nothing has changed then.
+        """
+        from webhooks.certificates import bundle
+
+        own = bundle.read(self._bundle)
+        path = f"{_API}/{kind}/{self._name}"
+        for attempt in range(1, _ATTEMPTS + 1):
+            found = self._cluster.get(path)
+            patch = None if found is None else self._patch(found, own)
+            if patch is None:
+                return False
+            try:
+                self._cluster.patch(path, patch, _STRATEGIC)
+            except ClusterError as error:
+                if error.code == _CONFLICT and attempt < _ATTEMPTS:
+                    continue
+                raise
+            logger.info("%s %s: caBundle is in step with %s", kind, self._name, self._bundle)
+            return True
+        raise AssertionError("unreachable")
+
+    def _patch(self, found: Any, own: "Sequence[x509.Certificate]") -> Any:
+        """What is to change, and of which version of the object; None for nothing."""
+        metadata = found["metadata"]
+        if metadata.get("labels", {}).get(_LABEL) != _VALUE:
+            raise ConfigurationError(
+                f"{metadata['name']} is not ours, it has no label {_LABEL}: {_VALUE}, so its caBundle stays as it is"
+            )
+        changes = []
+        for webhook in found.get("webhooks", []):
+            bundle = _in_step(webhook.get("clientConfig", {}).get("caBundle", ""), own)
+            if bundle is not None:
+                changes.append({"name": webhook["name"], "clientConfig": {"caBundle": bundle}})
+        version = {"resourceVersion": metadata["resourceVersion"]}
+        return {"metadata": version, "webhooks": changes} if changes else None
+
+    def _tell(self, kind: str, trouble: str) -> None:
+        if trouble and trouble != self._told.get(kind):
+            logger.error("%s %s: caBundle cannot be kept in step: %s", kind, self._name, trouble)
+        self._told[kind] = trouble
+        self._out_of_step.set(int(bool(trouble)), kind)
+
+
+def _in_step(there: str, own: "Sequence[x509.Certificate]") -> str | None:
+    """The bundle as it has to be; None where it is that already."""
+    from webhooks.certificates import bundle, pem
+
+    try:
+        before = pem.certificates_of(base64.b64decode(there, validate=True))
+    except (binascii.Error, ValueError):
+        before = []  # whatever it is, no API server can use it
+    after = bundle.joined(own, before)
+    if before and set(before) == set(after):
+        return None
+    return base64.b64encode(bundle.written(after)).decode()
+
+
+@contextmanager
+def keeping(settings: Settings, meters: Meters) -> Iterator[None]:
+    """Keep registrations in step for as long as the block lasts, if the settings say so.
+
+    Of the processes of a server, one does this.
+
+    Args:
+        settings: which say it.
+        meters: where those are counted that cannot be kept.
+
+    Raises:
+        ConfigurationError: there is no way to a cluster, or no file of our authorities.
+    """
+    name = settings.manage_registrations
+    if name is None:
+        if settings.kubeconfig is not None or settings.context is not None:
+            raise ConfigurationError("--kubeconfig and --context are about --manage-registrations: give that")
+        yield
+        return
+    from webhooks.certificates import bundle
+    from webhooks.cluster import connect
+
+    path = bundle.of(settings.certs_dir, settings.tls_cert)
+    bundle.read(path)
+    with connect(settings.kubeconfig, settings.context) as cluster:
+        keeper = Keeper(name, path, cluster, meters)
+        with repeated(keeper.attempt, _INTERVAL, "registrations", at_once=True):
+            yield
