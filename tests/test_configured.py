@@ -427,6 +427,32 @@ def test_check_tells_what_is_wrong(folder: Path) -> None:
     assert run("check", folder / "nothing").exit_code == 2
 
 
+def test_check_tells_what_a_server_would_not_start_with(folder: Path) -> None:
+    """All of it: settings, policies and plugins."""
+    server = "server: {tlsCert: a.pem, context: production, admissionConfig: limits.yaml}\n"
+    configuration(folder, f"{server}policies: [{{use: nothing.py}}]\n")
+    ended = run("check", folder / "webhooks.yaml")
+    assert ended.exit_code == 2
+    told = [line.partition("webhooks: ")[2] for line in ended.stderr.splitlines()]
+    assert [line.partition(folder.name)[0] and line.rpartition(": ")[2] for line in told] == [
+        "give both --tls-cert and --tls-key",
+        "give that",
+        "no such file or folder",
+        "No such file or directory",
+    ]
+
+
+def test_check_knows_the_policies_of_plugins(folder: Path) -> None:
+    (folder / "limits.yaml").write_text(
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n- name: EventRateLimit\n"
+        "  configuration:\n    apiVersion: eventratelimit.admission.k8s.io/v1alpha1\n    kind: Configuration\n"
+        "    limits: [{type: Server, qps: 1, burst: 1}]\n"
+    )
+    configuration(folder, "server: {admissionConfig: limits.yaml}\n")
+    ended = run("check", folder / "webhooks.yaml")
+    assert (ended.exit_code, ended.stdout) == (0, "validating      event_rate_limit\n")
+
+
 def test_the_schema_knows_every_setting() -> None:
     ended = run("schema")
     schema = json.loads(ended.stdout)

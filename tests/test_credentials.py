@@ -37,16 +37,7 @@ def test_a_certificate_a_token_or_both(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"allow_client": ("apiserver",)}, "--allow-client chooses among the certificates of --client-ca"),
-        ({"allow_client": ("",), "client_ca": Path("ca.pem")}, "--allow-client is empty"),
         ({"token_file": Path("/nowhere")}, "/nowhere: cannot be read"),
-        ({"oidc_audience": "webhooks"}, "are about --oidc-issuer: give that"),
-        ({"oidc_subject": ("jane",)}, "are about --oidc-issuer: give that"),
-        ({"oidc_ca": Path("ca.pem")}, "are about --oidc-issuer: give that"),
-        ({**OIDC, "oidc_audience": None}, "give --oidc-audience, which is us, and --oidc-subject for each caller"),
-        ({**OIDC, "oidc_audience": ""}, "give --oidc-audience"),
-        ({**OIDC, "oidc_subject": ()}, "--oidc-subject for each caller"),
-        ({**OIDC, "oidc_subject": ("jane", "")}, "--oidc-subject for each caller"),
         ({**OIDC, "oidc_ca": Path("/nowhere")}, "/nowhere: cannot be read: No such file"),
         ({**OIDC, "oidc_ca": Path(__file__)}, "no certificates of an authority"),
         ({**OIDC, "oidc_issuer": "http://issuer.example.org"}, "must be https://, a host and perhaps a path"),

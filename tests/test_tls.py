@@ -14,7 +14,6 @@ from cryptography.x509.oid import NameOID
 
 from webhooks import tls
 from webhooks.errors import ConfigurationError
-from webhooks.settings import Settings
 from webhooks.tls import Files
 
 from .mounts import Mount, bad_secrets, secret
@@ -127,9 +126,3 @@ def test_of_several_authorities_the_first_that_ends_counts(tmp_path: Path) -> No
     ends = tls.fresh(files(tmp_path, contents, client_ca=True)).ends
     left = {name: end - datetime.now(UTC).timestamp() for name, end in ends.items()}
     assert left == {"serving": pytest.approx(365 * 86400, abs=60), "client_ca": pytest.approx(3550 * 86400, abs=60)}
-
-
-@pytest.mark.parametrize("given", [{"tls_cert": Path("x")}, {"tls_key": Path("x")}])
-def test_a_certificate_and_its_key_belong_together(given: dict[str, Path]) -> None:
-    with pytest.raises(ConfigurationError, match="give both --tls-cert and --tls-key"):
-        Files.told(Settings(**given))

@@ -151,13 +151,7 @@ def review(**options: Any) -> None:
 
     if not options["policies"] and options["config"] is None:
         raise click.UsageError("Nothing to review by: give --config or --policies.")
-    try:
-        code = command.run(command.Job(sources=options.pop("manifests"), **options))
-    except ConfigurationError as error:
-        for line in str(error).split("\n"):
-            click.echo(f"webhooks: {line}", err=True)
-        sys.exit(2)
-    sys.exit(code)
+    sys.exit(command.run(command.Job(sources=options.pop("manifests"), **options)))
 
 
 def _names(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
@@ -204,11 +198,7 @@ def new(name: str, kind: Any, folder: Path) -> None:
     """
     from webhooks import scaffolding
 
-    try:
-        begun = scaffolding.write(name, kind, folder)
-    except ConfigurationError as error:
-        click.echo(f"webhooks: {error}", err=True)
-        sys.exit(2)
+    begun = scaffolding.write(name, kind, folder)
     for file in begun.files:
         click.echo(file)
     if begun.entry:

@@ -9,14 +9,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, create_model
 
-from webhooks import loading
+from webhooks import loading, plugin
 from webhooks.configuration import documents
 from webhooks.configuration.documents import Document
 from webhooks.configuration.fields import FieldPath, Finding, Model, duration, shown
 from webhooks.configuration.policies import PolicyEntry
 from webhooks.entries import Entry
+from webhooks.errors import ConfigurationError
 from webhooks.limits import Limits
 from webhooks.options import Option, options
+from webhooks.plugin import Site
 from webhooks.policy import AnyPolicy
 from webhooks.registry import Registry
 from webhooks.settings import Settings
@@ -109,6 +111,15 @@ class Configuration:
             raise self._document.error(findings)
         return policies
 
+    def load_plugins(self) -> list[AnyPolicy]:
+        """Load the policies of the plugins that its admission configuration names, for one that only looks.
+
+        Raises:
+            ConfigurationError: with all that is wrong with that, or with any of them.
+        """
+        file = self.settings.admission_config
+        return [] if file is None else plugin.load(file, Site())
+
 
 def read(file: Path) -> Configuration:
     """Read a configuration. Paths in it begin at its own folder.
@@ -132,12 +143,23 @@ def schema() -> dict[str, Any]:
 
 
 def checked(configuration: Configuration) -> list[AnyPolicy]:
-    """The policies of a configuration, which fit together.
+    """The policies of a configuration with which a server would start, those of plugins last.
+
+    What only the server's own host has is not looked at: certificates, keys, tokens.
 
     Raises:
         ConfigurationError: with all that is wrong, a line each.
     """
-    return list(Registry(configuration.load()))
+    policies: list[AnyPolicy] = []
+    wrong: list[str] = []
+    for part in (configuration.settings.check, configuration.load, configuration.load_plugins):
+        try:
+            policies += part() or ()
+        except ConfigurationError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise ConfigurationError("\n".join(wrong))
+    return list(Registry(policies))
 
 
 def ended(policies: Iterable[AnyPolicy]) -> Iterator[str]:

@@ -27,7 +27,7 @@ logger = logging.getLogger("webhooks.keeping")
 
 _INTERVAL = 5.0  # seconds between the times that they are looked at
 _ATTEMPTS = 5  # at one object, that somebody else changes meanwhile
-_CONFLICT = 409
+_CHANGED = (409, 422)
 _LABEL, _VALUE = "app.kubernetes.io/managed-by", "webhooks"
 _API = "/apis/admissionregistration.k8s.io/v1"
 _STRATEGIC = "application/strategic-merge-patch+json"
@@ -76,20 +76,23 @@ class Keeper:
 
         own = bundle.read(self._bundle)
         path = f"{_API}/{kind}/{self._name}"
-        for attempt in range(1, _ATTEMPTS + 1):
-            found = self._cluster.get(path)
-            patch = None if found is None else self._patch(found, own)
-            if patch is None:
-                return False
+        for _ in range(_ATTEMPTS - 1):
             try:
-                self._cluster.patch(path, patch, _STRATEGIC)
+                return self._keep(path, own)
             except ClusterError as error:
-                if error.code == _CONFLICT and attempt < _ATTEMPTS:
-                    continue
-                raise
-            logger.info("%s %s: caBundle is in step with %s", kind, self._name, self._bundle)
-            return True
-        raise AssertionError("unreachable")
+                if error.code not in _CHANGED:
+                    raise
+        return self._keep(path, own)
+
+    def _keep(self, path: str, own: "Sequence[x509.Certificate]") -> bool:
+        """The same, once; a ClusterError of one of the codes `_CHANGED` where the object has changed meanwhile."""
+        found = self._cluster.get(path)
+        patch = None if found is None else self._patch(found, own)
+        if patch is None:
+            return False
+        self._cluster.patch(path, patch, _STRATEGIC)
+        logger.info("%s: caBundle is in step with %s", path, self._bundle)
+        return True
 
     def _patch(self, found: Any, own: "Sequence[x509.Certificate]") -> Any:
         """What is to change, and of which version of the object; None for nothing."""
@@ -142,8 +145,6 @@ def keeping(settings: Settings, meters: Meters) -> Iterator[None]:
     """
     name = settings.manage_registrations
     if name is None:
-        if settings.kubeconfig is not None or settings.context is not None:
-            raise ConfigurationError("--kubeconfig and --context are about --manage-registrations: give that")
         yield
         return
     from webhooks.certificates import bundle

@@ -62,10 +62,6 @@ class Sockets:
         host, shared = settings.host, settings.workers > 1
         if shared:
             bind(host, settings.port, shared=False).close()  # to share it with strangers would not be refused
-        if settings.ops_port is not None and settings.ops_port == settings.port != 0:
-            raise ConfigurationError(
-                f"--port and --ops-port are both {settings.port}: choose two, or 0 for no ops port"
-            )
         self.reviews = [bind(host, settings.port, shared=shared)]
         port: int = self.reviews[0].getsockname()[1]
         self.reviews += [bind(host, port, shared=True) for _ in range(settings.workers - 1)]
@@ -207,6 +203,7 @@ def application(settings: Settings, meters: Meters, log: Lines) -> tuple[Webhook
     Raises:
         ConfigurationError: for whatever in these, the policies or the plugins' configuration is not as it must be.
     """
+    settings.check()
     site = Site(settings.workers, meters)
     reloader = Reloader(settings, site)
     callers = credentials.callers(settings, meters)

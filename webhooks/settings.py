@@ -1,9 +1,11 @@
 """What a server is told: one frozen object."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from webhooks.errors import ConfigurationError
 from webhooks.limits import Limits
 from webhooks.options import option
 
@@ -73,3 +75,43 @@ class Settings:
     )
     context: str | None = option(None, "Which context of it; else the current one.", metavar="NAME")
     limits: Limits = field(default_factory=Limits)
+
+    def check(self) -> None:
+        """See that they go together; no file is looked at.
+
+        Raises:
+            ConfigurationError: with all that does not, a line each.
+        """
+        wrong = [*_of_ports(self), *_of_certificates(self), *_of_tokens(self), *_of_registrations(self)]
+        if wrong:
+            raise ConfigurationError("\n".join(wrong))
+
+
+def _of_ports(settings: Settings) -> Iterator[str]:
+    if settings.ops_port is not None and settings.ops_port == settings.port != 0:
+        yield f"--port and --ops-port are both {settings.port}: choose two, or 0 for no ops port"
+
+
+def _of_certificates(settings: Settings) -> Iterator[str]:
+    if (settings.tls_cert is None) != (settings.tls_key is None):
+        yield "a certificate and its key belong together: give both --tls-cert and --tls-key"
+    if settings.allow_client and settings.client_ca is None:
+        yield "--allow-client chooses among the certificates of --client-ca: give that too"
+    if "" in settings.allow_client:
+        yield "--allow-client is empty: give a name in a certificate, or leave it out for any"
+
+
+def _of_tokens(settings: Settings) -> Iterator[str]:
+    audience, subjects = settings.oidc_audience, settings.oidc_subject
+    if settings.oidc_issuer is None:
+        if audience or subjects or settings.oidc_ca:
+            yield "--oidc-audience, --oidc-subject and --oidc-ca are about --oidc-issuer: give that"
+    elif not (audience and subjects and all(subjects)):
+        yield (
+            "--oidc-issuer issues tokens to many: give --oidc-audience, which is us, and --oidc-subject for each caller"
+        )
+
+
+def _of_registrations(settings: Settings) -> Iterator[str]:
+    if settings.manage_registrations is None and (settings.kubeconfig is not None or settings.context is not None):
+        yield "--kubeconfig and --context are about --manage-registrations: give that"

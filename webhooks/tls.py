@@ -37,14 +37,8 @@ class Files:
 
     @classmethod
     def told(cls, settings: Settings) -> "Files":
-        """Those that the settings name.
-
-        Raises:
-            ConfigurationError: they name a certificate without a key, or a key without a certificate.
-        """
+        """Those that the settings name."""
         certificate, key = settings.tls_cert, settings.tls_key
-        if (certificate is None) != (key is None):
-            raise ConfigurationError("a certificate and its key belong together: give both --tls-cert and --tls-key")
         if certificate is not None and key is not None:
             return cls(certificate, key, None, settings.client_ca)
         pair = certificates.ServingPair.of(settings.certs_dir)

@@ -26,6 +26,7 @@ from webhooks.cluster import Api as ClusterApi
 from webhooks.cluster import connect
 from webhooks.errors import ClusterError
 from webhooks.keeping import Keeper
+from webhooks.meters import Meters
 
 from .api import Api
 from .cluster import Another, Cluster
@@ -494,7 +495,7 @@ def test_a_conflict_is_survived(another: Another, served: Served, times: int, ke
     file.write_bytes(bundle.written([other]))
     with connect(another.admin.kubeconfig, None) as cluster, another.api() as api:
         before = bundles(api)
-        keeper = Keeper("webhooks", file, Disturbed(cluster, another, times))
+        keeper = Keeper("webhooks", file, Disturbed(cluster, another, times), Meters())
         if kept:
             assert keeper.keep(KINDS[0])
             assert bundles(api)[0] == [other, *before[0]]
@@ -515,7 +516,7 @@ def test_servers_with_authorities_of_their_own_are_all_trusted(another: Another,
     def keep(number: int) -> None:
         for _ in range(5):
             with connect(another.admin.kubeconfig, None) as cluster:
-                Keeper("webhooks", served.folder / f"{number}.pem", cluster).attempt()
+                Keeper("webhooks", served.folder / f"{number}.pem", cluster, Meters()).attempt()
 
     threads = [threading.Thread(target=keep, args=(number,)) for number in range(2)]
     for thread in threads:

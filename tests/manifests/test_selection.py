@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from webhooks import AdmissionReview, Allow, mutating, validating
 from webhooks.configuration.policies import Narrowing
 from webhooks.entries import _admission_match
-from webhooks.manifests import registrations
+from webhooks.manifests import conditions, registrations
 from webhooks.manifests.target import CURRENT, SYSTEM, Target, Version
+from webhooks.manifests.wanted import Wanted
 from webhooks.policy import Policy
 from webhooks.wire import admission
 
@@ -325,3 +326,9 @@ def test_policies_that_go_by_different_things_share_a_webhook(resource: str, use
     webhook = entry.written(Target())
     assert selects(webhook, body, {"a": {}}) is sent
     assert [each["name"] for each in webhook["matchConditions"]] == ["wanted"]
+
+
+def test_conditions_of_one_webhook_have_names_that_differ_only_where_they_must() -> None:
+    policy = _policy(namespaces=["team-*"], names=["web-*"], within={"namespaces": ["team-a*"]})
+    found = [each.name for each in conditions.of([Wanted.of(policy)])]
+    assert found == ["namespaces", "namespaces-2", "names"]

@@ -58,7 +58,8 @@ def _redis() -> list[Row]:
     code, output = _pytest(*REDIS_TESTS)
     claim = "Redis killed, paused, emptied, slow, in " + " and ".join(f"`{Path(path).stem}`" for path in REDIS_TESTS)
     wanted = "decisions go on, local limits in <= 1 s, recovery <= 5 s"
-    return [Row(REDIS, claim, _last(output), wanted, passed=code == 0)]
+    told = _last(output)
+    return [Row(REDIS, claim, told, wanted, passed=code == 0 and "skipped" not in told)]
 
 
 def _pytest(*arguments: str, **environment: str) -> tuple[int, str]:

@@ -16,6 +16,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if report.when == "call":
         item.stash[PASSED] = report.passed
+    if report.skipped and (path := os.environ.get(REPORT)) and isinstance(report.longrepr, tuple):
+        number = int(item.name.removeprefix("test_item_")[:2])
+        Row(number, item.name, f"not tried: {report.longrepr[2]}", "to be tried", passed=False).add(Path(path))
     return report
 
 

@@ -79,7 +79,9 @@ class _Version(click.ParamType[Version]):
     "--cover", "covered", multiple=True, metavar="NAMESPACE", help="Ask about an exempt namespace. Repeatable."
 )
 @click.option("--static", is_flag=True, help="Have the API server read its registrations from files.")
-@click.option("--cluster-version", "version", type=_Version(), default=CURRENT, show_default=True, help="Kubernetes'.")
+@click.option(
+    "--cluster-version", "version", type=_Version(), default=str(CURRENT), show_default=True, help="Kubernetes'."
+)
 @click.option("--image", default=f"cluster-webhooks:{__version__}", show_default=True, help="That runs the server.")
 @click.option("--replicas", type=click.IntRange(1, 100), default=Target.replicas, show_default=True, help="How many.")
 @click.option(

@@ -6,6 +6,7 @@ than need be; an error would have the API server's request fail, so a field that
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -82,10 +83,11 @@ def _member(globs: Globs) -> str:
 
 def _numbered(conditions: Sequence[Condition]) -> list[Condition]:
     """The same under names that differ, as they must."""
+    seen: Counter[str] = Counter()
     found: list[Condition] = []
     for each in conditions:
-        again = sum(other.name.startswith(each.name) for other in found)
-        found.append(each._replace(name=f"{each.name}-{again + 1}") if again else each)
+        seen[each.name] += 1
+        found.append(each if seen[each.name] == 1 else each._replace(name=f"{each.name}-{seen[each.name]}"))
     return found
 
 

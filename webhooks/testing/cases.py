@@ -154,7 +154,7 @@ def _policies(document: Document, configuration: str | None, policy: Path | None
         file = Path(os.path.normpath(document.file.parent / configuration))
         if not file.is_file():
             raise document.error([Finding(("configuration",), "Invalid value", "no such file", shown(configuration))])
-        policies = configured.checked(configured.read(file))
+        policies = configured.read(file).load()
         if not policies:
             raise document.error(
                 [Finding(("configuration",), "Invalid value", "no policies are in it", shown(configuration))]

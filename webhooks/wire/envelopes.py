@@ -31,7 +31,7 @@ def decode(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
             body.decode()
         envelope = decoder.decode(body)
     except RecursionError:
-        raise MalformedReview("nested too deep", code=422) from None
+        raise MalformedReview(f"nested deeper than {MAX_DEPTH} levels", code=422) from None
     except UnicodeDecodeError as error:
         raise MalformedReview(f"not UTF-8 at byte {error.start}") from None
     except msgspec.MsgspecError as error:
