@@ -235,7 +235,7 @@ def test_one_file_twice_under_two_names(folder: Path) -> None:
 # Policies: what is said of them.
 
 
-@pytest.mark.parametrize("name", ["exempt_images", "exemptImages", "exemptimages"])
+@pytest.mark.parametrize("name", ["exempt_images", "exemptImages", "exempt-images", "exemptimages"])
 def test_parameters_in_any_spelling(folder: Path, name: str) -> None:
     policy = one(folder, "policies.py:labelled", f"  parameters: {{label: a, {name}: [b], maxAge: 3}}")
     assert policy.parameters == {"label": "a", "exempt_images": ["b"], "maxAge": 3}
@@ -272,9 +272,11 @@ WEB = pod(labels={"tier": "front"})
         ("{}", admission_review(obj=WEB), True),
         ("{resources: [pods]}", admission_review(obj=WEB), True),
         ("{resources: [apps/deployments]}", admission_review(obj=WEB), False),
+        ("{resources: ['apps/*']}", admission_review(obj=WEB), False),
         ("{resources: ['*/*']}", admission_review(obj=WEB, resource="v1/services"), False),
         ("{operations: [UPDATE]}", admission_review(obj=WEB), False),
         ("{operations: ['*']}", admission_review("DELETE", old=WEB), False),
+        ("{operations: [UPDATE, DELETE]}", admission_review("DELETE", old=WEB), False),
         ("{namespaces: [team-*]}", admission_review(obj=WEB), True),
         ("{namespaces: [other]}", admission_review(obj=WEB), False),
         ("{namespaces: [team-*], excludeNamespaces: [team-a]}", admission_review(obj=WEB), False),
@@ -440,6 +442,14 @@ def test_check_tells_what_a_server_would_not_start_with(folder: Path) -> None:
         "no such file or folder",
         "No such file or directory",
     ]
+
+
+@pytest.mark.parametrize("text", ["", "policies: []\n"])
+def test_who_would_ask_nobody_is_told(folder: Path, text: str) -> None:
+    configuration(folder, text)
+    ended = run("check", folder / "webhooks.yaml")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert ended.stderr.endswith("webhooks.yaml: no policies: nobody would be asked\n")
 
 
 def test_check_knows_the_policies_of_plugins(folder: Path) -> None:

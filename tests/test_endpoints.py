@@ -158,6 +158,16 @@ def test_one_policy_alone() -> None:
     assert json.loads(answer("/admission/validate/second", *policies, body=nobody).body)["response"]["allowed"] is True
 
 
+def test_one_policy_alone_by_its_name_in_dns() -> None:
+    """API servers take no underscore there; where that is another policy's own name, it is that one's."""
+    body = written(BODIES["/admission/validate"])
+    names = ("Owner_Label", "two_words", "two-words")
+    policies = [policy_for("/admission/validate", Deny(name)).named(name) for name in names]
+    for path, name in [*((name, name) for name in names), ("owner-label", "Owner_Label")]:
+        reply = json.loads(answer(f"/admission/validate/{path}", *policies, body=body).body)
+        assert reply["response"]["status"]["message"] == name
+
+
 # Failures of policies.
 
 SECRET = "details that callers must not see"

@@ -4,6 +4,7 @@ import asyncio
 import json
 from base64 import b64encode
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -307,6 +308,29 @@ def named(pod_name: str, **request: Any) -> Json:
 )
 def test_records(path: str, body: Json, record: Json) -> None:
     assert said(recorded(path, body)) == record
+
+
+@pytest.mark.parametrize("mode", ["warn", "audit"])
+def test_what_is_not_enforced_is_told_all_the_same(mode: str) -> None:
+    lines: list[bytes] = []
+    policies = [replace(validating("pods")(named), mode=mode) for named in (_one, _other)]
+    endpoint = WebhookApp(Registry(policies), journal=Journal(lines.append)).endpoints[VALIDATE]
+    asyncio.run(_awaited(endpoint.answer(json.dumps(admission_body(obj=pod())).encode(), b"")))
+    [record] = map(json.loads, lines)
+    assert (record["verdict"], record["message"]) == ("allow", "_one: no; _other: never")
+    assert record["deciding"] == {"_one": "deny", "_other": "deny"}
+
+
+def _one(review: Any) -> Deny:
+    return Deny("no")
+
+
+def _other(review: Any) -> Deny:
+    return Deny("never")
+
+
+async def _awaited(answer: Any) -> Any:
+    return await answer
 
 
 @pytest.mark.parametrize(

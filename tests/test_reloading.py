@@ -148,6 +148,17 @@ def test_what_is_broken_is_refused_and_told_until_it_is_mended(tmp_path: Path) -
         assert metric(server, 'webhooks_policy_reloads_total{result="taken"}') == 1
 
 
+def test_a_configuration_that_asks_nobody_any_more_is_refused(tmp_path: Path) -> None:
+    """It would let everything pass; a file that is being written is as empty."""
+    file = tmp_path / "webhooks.yaml"
+    file.write_bytes(configuration("use: a.py"))
+    (tmp_path / "a.py").write_bytes(version(1, "a")["a.py"])
+    with serving(tmp_path, "--config", file, policies="") as server:
+        file.write_text(CONFIGURATION)
+        assert "no policies" in server.errors.await_line("policies are not taken over")
+        assert message(server) == "1"
+
+
 def test_a_folder_of_policies_is_followed(tmp_path: Path) -> None:
     folder = tmp_path / "policies"
     folder.mkdir()
@@ -288,3 +299,6 @@ def test_a_bad_start_is_a_mistake(tmp_path: Path) -> None:
         Reloader(Settings(policies=(str(tmp_path / "nothing.py"),)), Site())
     with pytest.raises(ConfigurationError, match="cannot be read"):
         Reloader(Settings(config=tmp_path / "nothing.yaml"), Site())
+    (tmp_path / "nobody.yaml").write_text(CONFIGURATION)
+    with pytest.raises(ConfigurationError, match=r"nobody\.yaml: no policies"):
+        Reloader(Settings(config=tmp_path / "nobody.yaml"), Site())

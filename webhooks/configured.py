@@ -159,7 +159,18 @@ def checked(configuration: Configuration) -> list[AnyPolicy]:
             wrong.append(str(error))
     if wrong:
         raise ConfigurationError("\n".join(wrong))
-    return list(Registry(policies))
+    return list(some(Registry(policies), configuration.file))
+
+
+def some(registry: Registry, file: Path | None) -> Registry:
+    """The policies, of which there are some: a server without would let everything pass.
+
+    Raises:
+        ConfigurationError: there are none.
+    """
+    if not len(registry):
+        raise ConfigurationError(f"{'' if file is None else f'{file}: '}no policies: nobody would be asked")
+    return registry
 
 
 def ended(policies: Iterable[AnyPolicy]) -> Iterator[str]:

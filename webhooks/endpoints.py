@@ -238,15 +238,20 @@ class AuditEndpoint:
 
 
 def endpoints(dispatcher: Dispatcher, metrics: Metrics, journal: Journal | None = None) -> Mapping[str, AnyEndpoint]:
-    """All review paths of a server."""
+    """All review paths of a server; one policy's has its name, or that in DNS's form where it is no other's."""
     found: dict[str, AnyEndpoint] = {"/audit": AuditEndpoint(metrics)}
     for path, kind in PATHS:
         found[path] = Endpoint(kind, dispatcher, metrics, journal)
-    for policy in dispatcher.registry:
-        if policy.kind in _ONE_POLICY:
-            path = f"{_ONE_POLICY[policy.kind]}/{policy.name}"
-            found[path] = Endpoint(policy.kind, dispatcher, metrics, journal, policy)
+    alone = [policy for policy in dispatcher.registry if policy.kind in _ONE_POLICY]
+    for policy in alone:
+        found[_path_of(policy, policy.name)] = Endpoint(policy.kind, dispatcher, metrics, journal, policy)
+    for policy in alone:
+        found.setdefault(_path_of(policy, policy.dns_name), found[_path_of(policy, policy.name)])
     return found
+
+
+def _path_of(policy: AnyPolicy, name: str) -> str:
+    return f"{_ONE_POLICY[policy.kind]}/{name}"
 
 
 PATHS: tuple[tuple[str, Kind], ...] = (

@@ -1,7 +1,7 @@
 """From an entry of a configuration to its policies, with all that their operator says of them."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,7 +15,7 @@ from webhooks.exemptions import Exemption
 from webhooks.globs import EVERYTHING, Globs
 from webhooks.matching import AccessMatch, AdmissionMatch, ImageMatch, operations
 from webhooks.policy import AnyPolicy, Kind, Match
-from webhooks.rules import rules
+from webhooks.rules import Rule, both, rules
 from webhooks.selectors import Selector
 
 _ADMISSION = frozenset(
@@ -83,7 +83,7 @@ class Entry:
         return replace(
             self._with_parameters(policy),
             name=entry.name or policy.name,
-            within=self._within(policy.kind),
+            within=self._within(policy),
             mode=entry.mode,
             on_error=entry.on_error or policy.on_error,
             timeout=policy.timeout if entry.timeout is None else entry.timeout,
@@ -113,16 +113,17 @@ class Entry:
             self._wrong(("parameters", name), "Required value", "")
         return policy
 
-    def _within(self, kind: Kind) -> Match | None:
-        match = self.entry.match
+    def _within(self, policy: AnyPolicy) -> Match | None:
+        match, kind = self.entry.match, policy.kind
         if match is None:
             return None
         self._check_fields(match, ("match",), kind, _NARROWED[kind])
-        if kind == "authorizing":
-            return _access_match(match)
         if kind == "image_policy":
             return ImageMatch(_namespaces(match))
-        return _admission_match(match)
+        within = _access_match(match) if kind == "authorizing" else _admission_match(match)
+        for name in _nothing_left(policy.match, within):
+            self._wrong(("match", name), "Invalid value", f"policy {policy.name} asks for nothing of that")
+        return within
 
     def _exemption(self, entry: ExemptionEntry, number: int, kind: Kind) -> Exemption:
         self._check_fields(entry, ("exemptions", number), kind, _EXEMPTED[kind] | {"reason", "expires"})
@@ -161,8 +162,8 @@ def with_parameter(policy: AnyPolicy, name: str, value: Any) -> AnyPolicy:
 
 
 def _plain(name: str) -> str:
-    """A name without what tells spellings apart: exemptImages and exempt_images are one."""
-    return name.replace("_", "").lower()
+    """A name without what tells spellings apart: exemptImages, exempt_images and exempt-images are one."""
+    return name.replace("_", "").replace("-", "").lower()
 
 
 def _unknown(name: str, policy: AnyPolicy) -> str:
@@ -191,6 +192,23 @@ def _admission_match(match: Narrowing) -> AdmissionMatch:
         _globs(match.users),
         _globs(match.groups),
     )
+
+
+def _nothing_left(wanted: Match, within: Match) -> Iterator[str]:
+    """The fields of a narrowing under which nothing is left of what a policy asks for."""
+    if isinstance(wanted, AdmissionMatch) and isinstance(within, AdmissionMatch):
+        if not wanted.operations & within.operations:
+            yield "operations"
+        if not _meet(wanted.rules, within.rules):
+            yield "resources"
+    elif isinstance(wanted, AccessMatch) and isinstance(within, AccessMatch):
+        only_resources = within.rules and not within.paths.texts
+        if only_resources and not _meet(wanted.rules, within.rules):
+            yield "resources"
+
+
+def _meet(some: Sequence[Rule], others: Sequence[Rule]) -> bool:
+    return any(both(one, other) for one in some for other in others)
 
 
 def _access_match(match: Narrowing) -> AccessMatch:

@@ -28,7 +28,7 @@ class Record(Subject, gc=False, omit_defaults=True, tag_field="logger", tag="web
     Attributes:
         time: when it was answered.
         level: as of other records of the log.
-        message: why, as the caller is told it.
+        message: why, as the caller is told it; of what was let pass, what was said against it and not enforced.
         kind: of the review.
         verdict: what it came to, as metrics call it.
         code: of the answer.
@@ -68,15 +68,17 @@ def record(kind: Kind, about: Any, verdict: Verdict, name: str, code: int, calle
         seconds: from the request to the answer.
     """
     wire, consent, outcome = WIRES[kind], type(UNASKED[kind]), verdict.outcome
-    deciding, took = {}, {}
+    deciding, took, unenforced = {}, {}, []
     for result in verdict.results:
         took[result.policy.name] = int(result.seconds * 1e6) / 1e3
         if type(result.outcome) is not consent:
             deciding[result.policy.name] = result.name
+            if result.policy.mode != "enforce" and isinstance(result.outcome, Deny):
+                unenforced.append(f"{result.policy.name}: {result.outcome.message}")
     made = Record(
         datetime.now(UTC),
         "info",
-        outcome.reason if type(outcome) is Allow else _reason(outcome),
+        outcome.reason or "; ".join(unenforced) if type(outcome) is Allow else _reason(outcome),
         wire.KIND,
         name,
         code,

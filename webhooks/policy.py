@@ -146,6 +146,11 @@ class Policy(Generic[R, O]):
         """Call the author's function."""
         return self.function(review, **{**self.parameters, **parameters})
 
+    @property
+    def dns_name(self) -> str:
+        """Its name as API servers take it in paths and in names of webhooks, where no underscore may be (RFC 1123)."""
+        return self.name.lower().replace("_", "-")
+
     def wants_kind(self, review: Any) -> bool:
         """Whether it is to see reviews of this kind: as its author asked, and its operator narrowed that."""
         return self.match.wants_kind(review) and (self.within is None or self.within.wants_kind(review))

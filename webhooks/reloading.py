@@ -90,7 +90,7 @@ class Reloader:
         return policies
 
     def _registry(self, policies: Iterable[AnyPolicy]) -> Registry:
-        return Registry([*policies, *self._plugins])
+        return configured.some(Registry([*policies, *self._plugins]), self._settings.config)
 
     def _exchange(self, policies: Iterable[AnyPolicy]) -> None:
         registry = self._registry(policies)

@@ -113,3 +113,21 @@ def rules(resources: Sequence[str]) -> tuple[Rule, ...]:
         ConfigurationError: one of them is no rule.
     """
     return tuple(Rule.parse(resource) for resource in strings(resources))
+
+
+def both(one: Rule, other: Rule) -> Rule | None:
+    """The rule for what two rules have in common; None for nothing."""
+    parts = [
+        _part(one.group, other.group),
+        _part(one.version, other.version),
+        _part(one.resource, other.resource),
+        _part(one.subresource, other.subresource),
+    ]
+    known = [part for part in parts if part is not None]
+    return Rule(*known) if len(known) == len(parts) else None
+
+
+def _part(one: str, other: str) -> str | None:
+    if one == "*" or one == other:
+        return other
+    return one if other == "*" else None

@@ -134,6 +134,22 @@ def test_users_see_denials_defaults_and_warnings(another: Another, served: Serve
         admin.create(config_map("asked-nobody", namespace))
 
 
+def test_each_policy_by_itself_behind_a_service(another: Another, served: Served) -> None:
+    """API servers take no underscore in the path of a Service, whatever a policy is called."""
+    names = ("library:required_labels", "library:default_seccomp", POLICIES)
+    policies = [part for name in names for part in ("--policies", name)]
+    told = ("--only", "registrations", "--per-policy", "-o", "out", "--ca-bundle", served.certs / "ca.pem")
+    written(served.folder, *policies, *told)
+    file = served.folder / "out" / "3-registrations.yaml"
+    paths = {
+        webhook["clientConfig"]["service"]["path"]
+        for registration in yaml.safe_load_all(file.read_text())
+        for webhook in registration["webhooks"]
+    }
+    assert {"/admission/validate/required-labels", "/admission/mutate/default-seccomp"} < paths
+    another.admin("apply", "--dry-run=server", f"-f={file}")
+
+
 def test_drift_is_told(another: Another, served: Served) -> None:
     register(another, served)
     admin = another.admin

@@ -442,7 +442,7 @@ def test_files_that_have_no_place_in_a_cluster(folder: Path) -> None:
         "apiVersion: webhooks.svc.io/v1alpha1\nkind: WebhookConfiguration\npolicies: [{use: ../mine.py}]\n"
     )
     told = ("--config", "deploy/webhooks.yaml", "--ca-bundle", "certs/ca.pem")
-    assert "mine.py is not below its folder" in refused(*told)
+    assert "mine.py is not below the folder of this file" in refused(*told)
     (folder / "big.py").write_text(POLICIES + "#" * 1024 * 1024)
     assert "over 1 MiB" in refused("--policies", "big.py")
     (folder / "other").mkdir()

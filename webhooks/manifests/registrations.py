@@ -8,8 +8,9 @@ from typing import Any, Literal, TypeAlias
 from webhooks.dispatch import budget
 from webhooks.manifests import conditions, kinds, selecting
 from webhooks.manifests.target import MANAGED_BY, STARTUP, FailurePolicy, Target
-from webhooks.manifests.wanted import Wanted, both
+from webhooks.manifests.wanted import Wanted
 from webhooks.policy import AnyPolicy, SideEffects
+from webhooks.rules import both
 
 Json: TypeAlias = dict[str, Any]
 AdmissionKind: TypeAlias = Literal["mutating", "validating"]
@@ -44,13 +45,13 @@ class Webhook:
     @property
     def name(self) -> str:
         """What users are told who denied their request; unique among the registrations of a cluster."""
-        prefix = "" if self.only is None else f"{self.only.name.lower().replace('_', '-')}."
+        prefix = "" if self.only is None else f"{self.only.dns_name}."
         return f"{prefix}{_DOMAIN[self.kind]}"
 
     @property
     def path(self) -> str:
         """Where it is answered."""
-        return _PATHS[self.kind] if self.only is None else f"{_PATHS[self.kind]}/{self.only.name}"
+        return _PATHS[self.kind] if self.only is None else f"{_PATHS[self.kind]}/{self.only.dns_name}"
 
     @property
     def needed(self) -> float:

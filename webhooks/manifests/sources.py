@@ -1,6 +1,7 @@
 """The files that a server reads: which of them go into a cluster, and what they are called there."""
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from importlib.metadata import entry_points
@@ -98,7 +99,7 @@ def _collect_configuration(sources: Sources, configuration: Configuration) -> No
     """The configuration, and the files of policies beside it, in the same places as here."""
     _put(sources.configuration, "webhooks.yaml", configuration.file)
     sources.told.append(f"--config={HOME}/webhooks.yaml")
-    folder = configuration.file.absolute().parent
+    folder = _absolute(configuration.file).parent
     for path in dict.fromkeys(file for place in configuration.places for file in loading.files(place)):
         _put(sources.policies, _below(path, folder, configuration.file), path)
 
@@ -108,18 +109,24 @@ def _collect_plugins(sources: Sources, file: Path) -> None:
     registered = {point.name for point in entry_points(group=plugin.GROUP)}
     for entry in admission.read(file, registered):
         if isinstance(entry.configuration, Path):
-            place = _below(entry.configuration.absolute(), file.absolute().parent, file)
+            place = _below(entry.configuration, _absolute(file).parent, file)
             _put(sources.configuration, place, entry.configuration)
     sources.told.append(f"--admission-config={HOME}/admission.yaml")
 
 
 def _below(path: Path, folder: Path, named_by: Path) -> str:
     """Where a file is below a folder, which is where it is looked for in a cluster."""
-    if ".." in path.parts or not path.is_relative_to(folder):
+    path = _absolute(path)
+    if not path.is_relative_to(folder):
         raise ConfigurationError(
-            f"{named_by}: {path} is not below its folder, where a cluster has room for it: move it"
+            f"{named_by}: {path} is not below the folder of this file, and the ConfigMap would hold that alone: move it"
         )
     return path.relative_to(folder).as_posix()
+
+
+def _absolute(path: Path) -> Path:
+    """A path from the root, without detours by ``..``; links stay what they are."""
+    return Path(os.path.abspath(path))
 
 
 def _put(files: dict[str, str], place: str, path: Path) -> None:

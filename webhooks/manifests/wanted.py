@@ -7,7 +7,7 @@ from itertools import product
 from webhooks.globs import EVERYTHING, Globs
 from webhooks.matching import AdmissionMatch
 from webhooks.policy import AnyPolicy
-from webhooks.rules import Rule
+from webhooks.rules import Rule, both
 from webhooks.selectors import Requirement
 
 
@@ -74,21 +74,3 @@ def _shared(alternatives: Sequence[Sequence[Rule]]) -> Iterator[Rule]:
             shared = narrower
         else:
             yield shared
-
-
-def both(one: Rule, other: Rule) -> Rule | None:
-    """The rule for what two rules have in common; None for nothing."""
-    parts = [
-        _part(one.group, other.group),
-        _part(one.version, other.version),
-        _part(one.resource, other.resource),
-        _part(one.subresource, other.subresource),
-    ]
-    known = [part for part in parts if part is not None]
-    return Rule(*known) if len(known) == len(parts) else None
-
-
-def _part(one: str, other: str) -> str | None:
-    if one == "*" or one == other:
-        return other
-    return one if other == "*" else None
