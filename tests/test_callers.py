@@ -2,9 +2,10 @@
 
 import asyncio
 import json
+import socket
 import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from webhooks.plugin import Site
 from webhooks.tokens import Seal, TokenFile, seal
 
 from .identities import CLIENT, DAY, SERVER, Identity, identity
-from .servers import REVIEWS, Connection, Gate, Reply, Server, await_true, client_context, review, serving
+from .servers import REVIEWS, SECONDS, Connection, Gate, Reply, Server, await_true, client_context, review, serving
 
 VALIDATE = "/admission/validate"
 GOOD = review()
@@ -399,6 +400,24 @@ def test_connections_do_not_outlive_the_authority(tmp_path: Path, folder: Path, 
         assert gone.is_closed()
         assert stays.post(VALIDATE, GOOD).status == 200
         assert counted(server, "webhooks_connections_ended_total") == {'{port="reviews",waited_for="trust"}': 1}
+
+
+def test_handshakes_do_not_outlive_the_authority(tmp_path: Path, folder: Path, ca: Identity) -> None:
+    """One that has begun goes by the authorities that there were then."""
+    callers_ca = tmp_path / "callers.pem"
+    callers_ca.write_bytes(ca.files[0].read_bytes() + identity(folder, "others", authority=True).files[0].read_bytes())
+    with serving(tmp_path, "--client-ca", callers_ca, "--tls-timeout", "30s") as server:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = shown(server, identity(folder, "listed", ca))
+        caller = context.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+        with socket.create_connection(("127.0.0.1", server.port), SECONDS) as raw:
+            with pytest.raises(ssl.SSLWantReadError):
+                caller.do_handshake()
+            raw.sendall(outgoing.read())
+            incoming.write(raw.recv(65536))
+            callers_ca.write_bytes(identity(folder, "others", authority=True).files[0].read_bytes())
+            with suppress(ConnectionResetError):
+                assert raw.recv(65536) == b""
 
 
 def resumed(server: Server, context: ssl.SSLContext, session: ssl.SSLSession | None) -> Connection:

@@ -1,5 +1,6 @@
 """Taking over what files hold: whole, once, and only what is good."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -52,9 +53,17 @@ def test_what_is_new_is_taken_once(followed: Followed) -> None:
     assert (followed.taken, followed.refused) == ([2, 3], [])
 
 
-def test_what_is_no_good_is_complained_of_once_when_nobody_writes_any_more(followed: Followed) -> None:
-    followed.put("half")
-    assert followed.refused == []
+@pytest.mark.parametrize("begun", ["2", "half"])
+def test_what_somebody_writes_is_let_be_until_they_are_done(followed: Followed, begun: str) -> None:
+    """A part of it can be as good as the whole."""
+    followed.put(begun)
+    followed.put("22")
+    assert (followed.taken, followed.refused) == ([], [])
+    followed.changes.look()
+    assert (followed.taken, followed.refused) == ([22], [])
+
+
+def test_what_is_no_good_is_complained_of_once(followed: Followed) -> None:
     followed.put("half of", looks=4)
     assert (followed.taken, followed.refused) == ([], ["'half of' is no number"])
 
@@ -66,19 +75,32 @@ def test_what_was_before_is_taken_again_after_what_was_refused(followed: Followe
 
 
 def test_what_changes_meanwhile_is_not_taken(followed: Followed) -> None:
-    followed.during = "3"
     followed.put("2")
+    followed.during = "3"
+    followed.changes.look()
     assert followed.taken == []
+    followed.changes.look()
     followed.changes.look()
     assert followed.taken == [3]
 
 
-def test_a_file_that_is_gone_is_no_good(followed: Followed) -> None:
-    followed.changes = Changes(lambda: [followed.file], followed.build, followed.taken.append, lambda error: None)
+@pytest.mark.parametrize("kind", ["none", "folder", "pipe", "loop"])
+def test_what_is_no_file_keeps_nobody(followed: Followed, kind: str) -> None:
+    """A pipe is not read, since that might never end; and when a file is there again, it is taken."""
     followed.file.unlink()
-    with pytest.raises(FileNotFoundError):
-        followed.changes.look()
-    followed.put("2")
+    match kind:
+        case "folder":
+            followed.file.mkdir()
+        case "pipe":
+            os.mkfifo(followed.file)
+        case "loop":
+            followed.file.symlink_to(followed.file)
+    followed.changes.look()
+    if kind == "folder":
+        followed.file.rmdir()
+    else:
+        followed.file.unlink(missing_ok=True)
+    followed.put("2", looks=2)
     assert followed.taken == [2]
 
 

@@ -1,6 +1,7 @@
 """Configurations: what they say of a server and of its policies, and everything that can be wrong with them."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -366,6 +367,28 @@ def test_everything_that_is_wrong_is_told_at_once_with_its_place(folder: Path, b
     (folder / "nothing").mkdir()
     told = refusal(folder, bad.read_text().removeprefix(HEAD))
     assert [line.removeprefix("webhooks.yaml:") for line in told] == bad.with_suffix(".txt").read_text().splitlines()
+
+
+@pytest.mark.parametrize("expires", ["0001-01-01T00:00:00+23:59", "2020W05T12", "2027-01-31T12:00:00", "31.1.2027"])
+def test_moments_that_are_none(folder: Path, expires: str) -> None:
+    entry = f'{{use: "library:privileged", exemptions: [{{names: [a], reason: b, expires: "{expires}"}}]}}'
+    [line] = refusal(folder, f"policies: [{entry}]\n")
+    assert "exemptions[0].expires: Invalid value" in line
+
+
+@pytest.mark.parametrize("use", ["a" * 5000, "a" * 500 + ".py", "a/" * 500, "pipe.py", "pipes"])
+def test_places_that_are_none(folder: Path, use: str) -> None:
+    os.mkfifo(folder / "pipe.py")
+    (folder / "pipes").mkdir()
+    os.mkfifo(folder / "pipes" / "a.py")
+    [line] = refusal(folder, f"policies: [{{use: '{use}'}}]\n")
+    assert line.startswith("webhooks.yaml:3:18: policies[0].use: Invalid value: ")
+
+
+def test_a_reason_is_a_line(folder: Path) -> None:
+    entry = '{names: [a], reason: "two\\nlines \\e[31m", expires: 2020-01-01}'
+    policy = one(folder, "library:privileged", f"  exemptions: [{entry}]")
+    assert policy.exemptions[0].reason == "two lines [31m"
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "- 1\n", "a: &a [*a]\n", "a: !!python/object:os.system {}\n", "[" * 200])

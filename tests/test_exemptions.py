@@ -18,6 +18,7 @@ from .builders import AnyPolicy, access_review, admission_body, admission_review
 PAST = datetime(2020, 1, 31, tzinfo=UTC).timestamp()
 FUTURE = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 WEB = admission_review(obj=pod())
+BEGUN = admission_review(obj={**pod(), "metadata": {"generateName": "web-"}}, name=...)
 TWO_IMAGES = admission_review(obj=pod(initContainers=[{"name": "i", "image": "other"}]))
 READ = access_review(verb="get", resource="pods", namespace="team-a")
 
@@ -34,6 +35,12 @@ def exempting(**given: Any) -> Exemption:
         (WEB, {"namespaces": ["team-*"], "names": ["web"], "users": ["jane"]}, True),
         (WEB, {"namespaces": ["team-a"], "names": ["other"]}, False),
         (WEB, {"namespaces": ["team-a"], "users": ["joe"]}, False),
+        (BEGUN, {"names": ["web-*"]}, True),
+        (BEGUN, {"names": ["we*"]}, True),
+        (BEGUN, {"names": ["*"]}, True),
+        (BEGUN, {"names": ["web-"]}, False),
+        (BEGUN, {"names": ["web-1*"]}, False),
+        (BEGUN, {"names": ["web-?*", "w*b-"]}, False),
         (WEB, {"images": ("registry.k8s.io/app:1",)}, True),
         (WEB, {"images": ("registry.k8s.io/*",)}, True),
         (WEB, {"images": ("registry.k8s.io/other*", "registry.k8s.io/app*")}, True),

@@ -68,6 +68,7 @@ def test_new_certificates_are_taken_over(followed: Followed, caplog: pytest.LogC
     ends = followed.tally.certificates["serving"]
     assert followed.serves(old)
     followed.mount.put(new)
+    followed.follower.look()
     assert followed.serves(old)
     followed.follower.look()
     assert followed.serves(new)
@@ -115,6 +116,7 @@ def test_what_is_still_being_written_is_not_complained_of(
         assert followed.serves(followed.contents)
     (followed.mount.folder / "tls.key").write_bytes(new["tls.key"])
     followed.follower.look()
+    followed.follower.look()
     assert followed.serves(new)
     assert (followed.tally.reload_failures, caplog.records) == (0, [])
 
@@ -132,10 +134,10 @@ def test_files_that_are_exchanged_while_they_are_read_are_read_again(
         return fresh
 
     monkeypatch.setattr(following.tls, "fresh", loads)
-    followed.mount.put(first)
-    followed.follower.look()
+    followed.put(first)
     assert followed.serves(followed.contents)
     monkeypatch.undo()
+    followed.follower.look()
     followed.follower.look()
     assert followed.serves(second)
 
@@ -152,6 +154,7 @@ def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(tmp_path: Path)
         before = file.stat()
         file.write_bytes(new[name])
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    followed.follower.look()
     followed.follower.look()
     assert followed.serves(new)
 

@@ -146,10 +146,13 @@ class Connections:
         self._schedule(asyncio.get_running_loop().time())
 
     def expel(self, trusted: Callable[[bytes], bool]) -> None:
-        """End those at once whose callers showed a certificate that is trusted no more."""
+        """End those at once whose callers showed a certificate that is trusted no more, or are still to show one.
+
+        A handshake that has begun goes by what was trusted at its beginning.
+        """
         for connection in list(self._open):
             certificate = connection.certificate
-            if certificate is not None and not trusted(certificate):
+            if connection.stage == "tls" or (certificate is not None and not trusted(certificate)):
                 self._ended.add(self._port, "trust")
                 connection.abort()
 

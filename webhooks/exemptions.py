@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from webhooks.errors import MalformedReview
-from webhooks.globs import EVERYTHING, Globs
+from webhooks.globs import EVERYTHING, Globs, is_pattern
 from webhooks.references import ImageReference
 from webhooks.wire.admission import AdmissionReview
 from webhooks.wire.authorization import AccessReview
@@ -49,12 +49,20 @@ class Exemption:
         try:
             return (
                 (self.namespaces is EVERYTHING or self.namespaces.match(review.namespace))
-                and (self.names is EVERYTHING or self.names.match(review.name))  # type: ignore[union-attr]
+                and (self.names is EVERYTHING or self._fits_name(review))
                 and (self.users is EVERYTHING or self.users.match(_user(review)))
                 and (not self.images or self._cover(_images(review)))
             )
         except (MalformedReview, ValueError):
             return False
+
+    def _fits_name(self, review: Any) -> bool:
+        """Whether the object's name fits; where the server is still to make one, whether whatever it makes will."""
+        begun = getattr(review, "generate_name", "")
+        if not begun:
+            return self.names.match(review.name)
+        beginnings = (text[:-1] for text in self.names.texts or () if text.endswith("*") and not is_pattern(text[:-1]))
+        return any(begun.startswith(beginning) for beginning in beginnings)
 
     def _cover(self, images: Sequence[ImageReference]) -> bool:
         return bool(images) and all(any(map(image.matches, self.images)) for image in images)

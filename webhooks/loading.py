@@ -8,13 +8,15 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from threading import current_thread, main_thread
 from types import CodeType, ModuleType
 
 from webhooks.errors import ConfigurationError, LoadError
 from webhooks.policy import AnyPolicy, Policy, watching
 from webhooks.registry import Registry
 
-_LIBRARY = "library:"
+LIBRARY = "library:"
+_SHOWN = 64  # characters of a name that no file can have
 _OBJECT = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
 _IN_FILE = re.compile(r"(?P<file>.*\.py):(?P<name>[A-Za-z0-9_.-]+)")
 
@@ -41,18 +43,25 @@ def find(use: str, folder: Path) -> list[AnyPolicy]:
     Raises:
         ConfigurationError: something does not load, or there is no such policy.
     """
+    try:
+        return _find(use, folder)
+    except OSError as error:  # a name that no file can have
+        raise LoadError(error.strerror or str(error), path=use[:_SHOWN]) from None
+
+
+def _find(use: str, folder: Path) -> list[AnyPolicy]:
     in_file, in_module = _IN_FILE.fullmatch(use), _OBJECT.fullmatch(use)
     if in_file:
         return [_chosen(load_file(_file(in_file["file"], folder)), in_file["name"], in_file["file"])]
-    if in_module and not use.startswith(_LIBRARY):
+    if in_module and not use.startswith(LIBRARY):
         return [_imported(in_module["module"], in_module["name"])]
-    source = use if use.startswith(_LIBRARY) else str(folder / use)
+    source = use if use.startswith(LIBRARY) else str(folder / use)
     return [policy for file in _files(source) for policy in load_file(file)]
 
 
 def places(use: str, folder: Path) -> list[Path]:
     """The files and folders whose contents decide what `find` finds: those that are likely to change."""
-    if use.startswith(_LIBRARY) or (_OBJECT.fullmatch(use) and not _IN_FILE.fullmatch(use)):
+    if use.startswith(LIBRARY) or (_OBJECT.fullmatch(use) and not _IN_FILE.fullmatch(use)):
         return []
     in_file = _IN_FILE.fullmatch(use)
     return [(folder / (in_file["file"] if in_file else use)).absolute()]
@@ -80,7 +89,7 @@ def ready_file(name: str) -> Path:
     if name not in files:
         near = get_close_matches(name, files, n=1)
         hint = f"perhaps {near[0]} is meant; " if near else ""
-        raise LoadError(f"no ready policy of that name; {hint}webhooks library lists them", path=f"{_LIBRARY}{name}")
+        raise LoadError(f"no ready policy of that name; {hint}webhooks library lists them", path=f"{LIBRARY}{name}")
     return files[name]
 
 
@@ -154,8 +163,8 @@ def _imported(module: str, name: str) -> AnyPolicy:
 
 
 def _files(source: str) -> Iterator[Path]:
-    if source.startswith(_LIBRARY):
-        yield ready_file(source.removeprefix(_LIBRARY))
+    if source.startswith(LIBRARY):
+        yield ready_file(source.removeprefix(LIBRARY))
         return
     path = Path(source).absolute()
     if path.is_dir():
@@ -171,14 +180,14 @@ def _files(source: str) -> Iterator[Path]:
 
 def _folder(folder: Path) -> list[Path]:
     """A folder's policy files, in order of their names; tests and files that begin with an underscore are none."""
-    files = sorted(folder.glob("*.py"))
+    files = sorted(file for file in folder.glob("*.py") if file.is_file())
     return [file for file in files if not file.name.startswith((".", "_", "test_", "conftest"))]
 
 
 def _execute(path: Path) -> ModuleType:
     # A name of its own for each file: users have files called `labels`, and modules of that name.
     name = f"webhooks_policies_{path.stem}_{abs(hash(path)):x}"
-    if path.suffix != ".py":
+    if path.suffix != ".py" or not path.is_file():
         raise LoadError("not a Python file (*.py)", path=str(path))
     loader = _Source(name, str(path))
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
@@ -192,8 +201,8 @@ def _execute(path: Path) -> ModuleType:
         del sys.modules[name]
         if before is not None:
             sys.modules[name] = before
-        if isinstance(error, KeyboardInterrupt):
-            raise
+        if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
+            raise  # it is the user's own
         raise _load_error(path, error) from error
     return module
 

@@ -240,7 +240,9 @@ def checked_name(name: object) -> str:
         ConfigurationError: it cannot.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ConfigurationError(f"{name!r} is no name for a policy: letters, digits, '_', '.' and '-'")
+        raise ConfigurationError(
+            f"{name!r} is no name for a policy: letters, digits, '_', '-', and '.' behind one of those"
+        )
     return name
 
 
@@ -322,7 +324,7 @@ def _some(resources: Sequence[str]) -> Sequence[str]:
 
 
 MAX_TIMEOUT = 30  # seconds that API servers wait at most
-_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 _DEFAULT_OPERATIONS = ("CREATE", "UPDATE", "CONNECT")
 
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from webhooks import configured, loading, plugin
@@ -38,7 +39,7 @@ class Reloader:
     """
 
     def __init__(self, settings: Settings, site: Site) -> None:
-        self._settings = settings
+        self._settings = _absolute(settings)
         self._reloads = site.meters.counter(
             "webhooks_policy_reloads_total",
             "Changes of policies or their configuration, by whether they were taken over, in each process.",
@@ -52,7 +53,7 @@ class Reloader:
         self._refused.set(0)
         self._configuration: Configuration | None = None
         self._find()
-        self._changes = Changes(self._files, self._load, self._exchange, self._refuse)
+        self._changes = Changes(self._files, self._build, self._exchange, self._refuse)
         policies = self._load()
         self._plugins = [] if settings.admission_config is None else plugin.load(settings.admission_config, site)
         self.registry = self._registry(policies)
@@ -80,6 +81,12 @@ class Reloader:
             for place in self._configuration.places:
                 yield from loading.files(place)
 
+    def _build(self) -> list[AnyPolicy]:
+        """Load what has changed. Until that has ended, however long it takes, what is in the files is not asked."""
+        logger.info("policies have changed, and are loaded")
+        self._refused.set(1)
+        return self._load()
+
     def _load(self) -> list[AnyPolicy]:
         self._find()
         policies = list(loading.load(self._settings.policies))
@@ -103,3 +110,11 @@ class Reloader:
         self._reloads.add("refused")
         self._refused.set(1)
         logger.error("policies are not taken over, and those from before answer on: %s", error)
+
+
+def _absolute(settings: Settings) -> Settings:
+    """The settings, whatever folder a policy goes to when it is loaded."""
+    policies = tuple(
+        each if each.startswith(loading.LIBRARY) else str(Path(each).absolute()) for each in settings.policies
+    )
+    return replace(settings, policies=policies, config=None if settings.config is None else settings.config.absolute())

@@ -145,6 +145,8 @@ def read(file: Path) -> Document:
         ConfigurationError: it cannot be read, or is no YAML, or is beyond the limits.
     """
     try:
+        if file.exists() and not (file.is_file() or file.is_dir()):
+            raise ValueError("it is no file")  # and might have no end
         with file.open("rb") as opened:
             raw = opened.read(MAX_SIZE + 1)
     except (OSError, ValueError) as error:

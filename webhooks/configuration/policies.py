@@ -1,5 +1,6 @@
 """What a configuration says of a policy: where it is, what it is told, and what is made of its answers."""
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -40,16 +41,22 @@ def _pattern(text: str) -> str:
 def _moment(text: Any) -> float:
     """The seconds since 1970 of a date, which is its beginning in UTC, or of a date and time with an offset."""
     try:
+        if _DAY.fullmatch(text):
+            return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
         moment = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
+        if moment.tzinfo is not None:
+            return moment.astimezone(UTC).timestamp()
+    except (OverflowError, TypeError, ValueError):
         raise wrong("Invalid value", "must be a date such as 2027-01-31, or 2027-01-31T12:00:00Z") from None
-    if moment.tzinfo is None:
-        if len(text) > len("2027-01-31"):
-            raise wrong("Invalid value", "a time needs its offset, such as Z")
-        moment = moment.replace(tzinfo=UTC)
-    return moment.timestamp()
+    raise wrong("Invalid value", "a time needs its offset, such as Z")
 
 
+def _line(text: str) -> str:
+    """A text as one line, without what disturbs terminals and headers."""
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
+
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _Globs = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
 _Moment = Annotated[
     float,
@@ -91,7 +98,11 @@ class ExemptionEntry(Model):
         tuple[Annotated[str, AfterValidator(_pattern)], ...] | None,
         Field(min_length=1, description="One of which fits each image: a reference, or with a final * its beginning."),
     ] = None
-    reason: Annotated[str, Field(min_length=1, max_length=256, description="Why; it stands in the audit record.")]
+    reason: Annotated[
+        str,
+        AfterValidator(_line),
+        Field(min_length=1, max_length=256, description="Why; it stands in the audit record."),
+    ]
     expires: Annotated[_Moment | None, Field(description="When it ends; a date is its beginning, in UTC.")] = None
 
     @model_validator(mode="after")
@@ -113,7 +124,10 @@ class PolicyEntry(Model):
     ]
     name: Annotated[
         str | None,
-        Field(pattern=r"^[A-Za-z0-9_.-]+$", description="A name of its own, so that a policy can be there twice."),
+        Field(
+            pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*$",
+            description="A name of its own, so that a policy can be there twice.",
+        ),
     ] = None
     parameters: Annotated[dict[str, Any], Field(default_factory=dict, description="What the policy takes by keyword.")]
     match: Annotated[Narrowing | None, Field(description="Narrows what the policy asked for.")] = None
