@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 AWAY = """\
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
-metadata: {name: cluster-webhooks}
+metadata: {name: webhooks, labels: {app.kubernetes.io/managed-by: webhooks}}
 webhooks:
 - name: away.example.com
   clientConfig: {url: "https://127.0.0.1:PORT/admission/validate"}
@@ -46,7 +46,7 @@ def test_the_commands_let_requests_pass_and_bring_the_registration_back(admin: K
     admin(*applying)
     try:
         admin.until(lambda output: "failed calling webhook" in output.err, *asked, given=given)
-        assert "cluster-webhooks" in admin(*looking).out
+        assert "/webhooks " in admin(*looking).out
         admin(*deleting)
         admin.until(lambda output: output.code == 0, *asked, given=given)
         admin(*applying)

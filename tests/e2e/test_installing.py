@@ -30,8 +30,6 @@ def test_the_page_from_its_beginning_to_its_end(admin: Kubectl, tmp_path: Path) 
     shutil.copytree(ROOT / "deploy" / "kustomize", tmp_path / "deploy" / "kustomize")
     budget = tmp_path / "deploy" / "kustomize" / "base" / "disruption-budget.yaml"
     budget.write_text(budget.read_text().replace("policy/v1", "policy/v1beta1"))  # as this old API server knows it
-    [registration] = page.blocks("yaml")
-    (tmp_path / "registrations.yaml").write_text(registration)
     *installing, removing = [ELSEWHERE.sub("", block) for block in page.blocks("sh")]
     for block in installing:
         page.run(block, admin)

@@ -317,6 +317,25 @@ def test_the_server_is_told_what_it_is_told_here(folder: Path) -> None:
     assert "Role" not in {each["kind"] for each in found}
 
 
+@pytest.mark.parametrize("server", ["{}", "{manageRegistrations: webhooks}"])
+def test_the_secret_is_made_of_the_files_that_are_issued(folder: Path, server: str) -> None:
+    (folder / "webhooks.yaml").write_text(
+        "apiVersion: webhooks.svc.io/v1alpha1\nkind: WebhookConfiguration\n"
+        f"server: {server}\npolicies: [{{use: mine.py}}]\n"
+    )
+    assert run("--config", "webhooks.yaml", "--only", "server", "-o", "out").exit_code == 0
+    lines = (folder / "out" / "2-server.yaml").read_text().splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("# kubectl "))
+    command = " ".join(line.removeprefix("# ").removesuffix("\\") for line in lines[start : start + 2]).split()
+    assert command[:7] == ["kubectl", "-n", "webhooks", "create", "secret", "generic", "webhooks-tls"]
+    files = dict(word.removeprefix("--from-file=").split("=") for word in command[7:])
+    assert [file for file in files.values() if not Path(file).is_file()] == []
+    [deployment] = [each for each in yaml.safe_load_all("\n".join(lines)) if each["kind"] == "Deployment"]
+    [volume, _] = deployment["spec"]["template"]["spec"]["volumes"]
+    [secret] = [source["secret"] for source in volume["projected"]["sources"] if "secret" in source]
+    assert {item["key"] for item in secret["items"]} <= files.keys()
+
+
 def test_rights_come_with_the_feature_that_needs_them(folder: Path) -> None:
     (folder / "webhooks.yaml").write_text(
         "apiVersion: webhooks.svc.io/v1alpha1\nkind: WebhookConfiguration\n"

@@ -100,8 +100,8 @@ def _registration(kind: AdmissionKind, entries: Sequence[registrations.Webhook],
     if target.exempt:
         about.append(f"Not in {', '.join(target.exempt)}: a cluster starts from there, and so does the server.")
     if target.version < METADATA_NAMES:
-        names = " ".join(f"kubectl label namespace {name} kubernetes.io/metadata.name={name};" for name in SYSTEM)
-        about.append(f"Before {METADATA_NAMES} namespaces do not have that label by themselves: {names[:-1]}")
+        about.append(f"Before {METADATA_NAMES} not every API server labels namespaces with their names:")
+        about += [f"kubectl label namespace {name} kubernetes.io/metadata.name={name}" for name in SYSTEM]
     if any(name.name == "not-the-clusters-start" for entry in entries for name in entry.conditions(target)):
         about.append("Nor what the cluster's own components write before any pod can run, such as nodes.")
     if target.ca_bundle is None:
@@ -113,8 +113,10 @@ def _server(workload: Workload) -> Iterator[File]:
     yield File("1-namespace.yaml", (Document(workload.namespace()),))
     name = workload.name
     managed = workload.settings.manage_registrations is not None
-    keys = " ".join(f"--from-file={key}" for key in ("tls.crt", "tls.key", *(("ca.crt",) if managed else ())))
-    command = f"kubectl create secret generic {name}-tls -n {workload.target.namespace} {keys}"
+    command = (
+        f"kubectl -n {workload.target.namespace} create secret generic {name}-tls \\\n"
+        "  --from-file=tls.crt=certs/tls.pem --from-file=tls.key=certs/tls-key.pem --from-file=ca.crt=certs/ca.pem"
+    )
     documents = [
         Document(workload.service_account(), "" if managed else "It may do nothing, and its pods get no token.")
     ]
