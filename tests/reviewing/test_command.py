@@ -249,6 +249,14 @@ def test_data() -> None:
     assert found["problems"] == [{"file": "all.yaml", "line": 11, "message": found["problems"][0]["message"]}]
 
 
+def test_what_no_policy_asks_about_is_told_apart() -> None:
+    """Else a match that fits nothing would look like an approval."""
+    node = "{apiVersion: v1, kind: Node, metadata: {name: n}}\n"
+    assert "no policy asks about it" in run("-", text=node).stdout
+    [review] = json.loads(run("-", "-o", "json", text=node).stdout)["reviews"]
+    assert (review["verdict"], review["asked"]) == ("allowed", [])
+
+
 def test_patched() -> None:
     ended = run("all.yaml", "-o", "patched")
     settings, db = yaml.safe_load_all(ended.stdout)

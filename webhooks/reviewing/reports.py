@@ -26,6 +26,7 @@ _COLOURS = {
     "exempt": "blue",
 }
 _LINE_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+_UNASKED = "no policy asks about it"
 _CONTEXT = 2  # lines around a change
 
 
@@ -52,7 +53,7 @@ def table(found: Outcomes) -> str:
 def _rows(of: Reviewed) -> Iterator[tuple[str, ...]]:
     head = tuple(map(printable, (place(of.manifest.file, of.manifest.line), of.kind, of.name)))
     rows = [("denied", each.policy, each.text) for each in of.denials]
-    rows = rows or [(of.verdict, ", ".join(of.changed_by), "")]
+    rows = rows or [(of.verdict, ", ".join(of.changed_by), "" if of.asked or of.exempted else _UNASKED)]
     rows += [(word, each.policy, each.text) for word, each in of.asides]
     for verdict, policy, text in rows:
         yield *head, verdict, policy or "-" * (verdict == "denied"), printable(text)
@@ -119,6 +120,7 @@ def _plain(of: Reviewed) -> dict[str, Any]:
         "name": request.get("name") or "",
         "operation": request["operation"],
         "verdict": of.verdict,
+        "asked": list(of.asked),
         "denials": [{"policy": each.policy, "message": each.text} for each in of.denials],
         "warnings": [{"policy": each.policy, "message": each.text} for each in of.warnings],
         "audited": [{"policy": each.policy, "message": each.text} for each in of.audited],

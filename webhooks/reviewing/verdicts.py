@@ -28,13 +28,14 @@ class Remark:
         return f"{self.policy}: {self.text}" if self.policy else self.text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reviewed:
     """A manifest, and what became of it.
 
     Attributes:
         manifest: what was reviewed.
         request: what was asked about it.
+        asked: the policies that were asked, in order.
         denials: why it may not be stored; it may if there are none.
         warnings: what its user would be warned of, denials of the mode ``warn`` among it.
         audited: denials of the mode ``audit``, of which the audit record alone would tell.
@@ -47,6 +48,7 @@ class Reviewed:
 
     manifest: Manifest
     request: Mapping[str, Any]
+    asked: Sequence[str]
     denials: Sequence[Remark]
     warnings: Sequence[Remark]
     audited: Sequence[Remark]
@@ -149,16 +151,17 @@ def _reviewed(manifest: Manifest, request: Mapping[str, Any], stages: Sequence[_
         audit |= verdict.outcome.audit if verdict.outcome is not None else {}
     patch = stages[0].patch
     return Reviewed(
-        manifest,
-        request,
-        stages[-1].denials,
-        [remark for verdict in verdicts for remark in _warnings(verdict)],
-        list(_denied(results, "audit")),
-        [remark for verdict in verdicts for remark in _exempted(verdict)],
-        audit,
-        [result.policy.name for result in results if isinstance(result.outcome, CHANGES)] if patch else [],
-        patch,
-        tree,
+        manifest=manifest,
+        request=request,
+        asked=[result.policy.name for result in results],
+        denials=stages[-1].denials,
+        warnings=[remark for verdict in verdicts for remark in _warnings(verdict)],
+        audited=list(_denied(results, "audit")),
+        exempted=[remark for verdict in verdicts for remark in _exempted(verdict)],
+        audit=audit,
+        changed_by=[result.policy.name for result in results if isinstance(result.outcome, CHANGES)] if patch else [],
+        patch=patch,
+        result=tree,
     )
 
 
