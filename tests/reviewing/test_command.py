@@ -251,7 +251,7 @@ def test_data() -> None:
 
 def test_what_no_policy_asks_about_is_told_apart() -> None:
     """Else a match that fits nothing would look like an approval."""
-    node = "{apiVersion: v1, kind: Node, metadata: {name: n}}\n"
+    node = "apiVersion: v1\nkind: Node\nmetadata: {name: node}\n"
     assert "no policy asks about it" in run("-", text=node).stdout
     [review] = json.loads(run("-", "-o", "json", text=node).stdout)["reviews"]
     assert (review["verdict"], review["asked"]) == ("allowed", [])
