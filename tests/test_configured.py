@@ -432,6 +432,14 @@ def test_check_tells_the_policies(folder: Path) -> None:
     assert ended.stdout == "mutating        marked\nvalidating      privileged (warn)\n"
 
 
+def test_check_keeps_apart_what_policies_print(folder: Path) -> None:
+    (folder / "policies.py").write_text(f"print('loaded')\n{POLICIES}")
+    configuration(folder, "policies: [{use: policies.py:marked}]\n")
+    ended = run("check", folder / "webhooks.yaml")
+    assert (ended.exit_code, ended.stdout) == (0, "mutating        marked\n")
+    assert "loaded\n" in ended.stderr
+
+
 def test_check_warns_of_exemptions_that_have_ended(folder: Path) -> None:
     entry = "{use: 'library:privileged', exemptions: [{names: [a], reason: b, expires: 2020-01-01}]}"
     configuration(folder, f"policies: [{entry}]\n")

@@ -91,7 +91,17 @@ def test_others_are_not_well(said: tuple[bytes, ...], found: str) -> None:
     assert "\x1b" not in err
 
 
-@pytest.mark.parametrize("url", ["https://127.0.0.1:8443/readyz", "127.0.0.1:8080", "http:///readyz", "http://a:b/"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://127.0.0.1:8443/readyz",
+        "127.0.0.1:8080",
+        "http:///readyz",
+        "http://a:b/",
+        "http://a..b/",
+        "http://127.0.0.1/\u00e4",
+    ],
+)
 def test_what_is_no_url_of_the_ops_port(url: str) -> None:
     code, out, err = asked(url)
     assert (code, out) == (2, "")

@@ -6,7 +6,7 @@ import pytest
 
 from webhooks.certificates import issue
 from webhooks.errors import ConfigurationError
-from webhooks.keeping import keeping
+from webhooks.keeping import Keeper, keeping
 from webhooks.meters import Meters
 from webhooks.settings import Settings
 
@@ -31,6 +31,29 @@ def test_what_keeps_it_from_starting(tmp_path: Path, told: dict, says: str) -> N
     issue(tmp_path, names=["localhost"])
     with pytest.raises(ConfigurationError, match=says), keeping(Settings(certs_dir=tmp_path, **told), Meters()):
         pass
+
+
+class Odd:
+    """A cluster that answers what no API server does."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def get(self, path: str) -> object:
+        self.asked += 1
+        return ["no object"]
+
+
+def test_an_answer_that_is_none_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    issue(tmp_path, names=["localhost"])
+    cluster, meters = Odd(), Meters()
+    keeper = Keeper("webhooks", tmp_path / "ca.pem", cluster, meters)
+    for _ in range(3):
+        keeper.attempt()
+    assert cluster.asked == 6
+    assert len(caplog.records) == 2
+    assert "caBundle cannot be kept in step: TypeError" in caplog.records[0].message
+    assert set(meters.by_name["webhooks_registrations_out_of_step"].values.values()) == {1}
 
 
 def test_who_manages_none_needs_nothing(tmp_path: Path) -> None:

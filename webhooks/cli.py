@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,9 @@ def check(file: Path) -> None:
     """
     from webhooks import configured
 
-    configuration = configured.read(file)
-    policies = configured.checked(configuration)
+    with redirect_stdout(sys.stderr):  # what policies print when they are loaded is none of what is told
+        configuration = configured.read(file)
+        policies = configured.checked(configuration)
     for policy in policies:
         click.echo(f"{policy.kind:<15} {policy.name}{'' if policy.mode == 'enforce' else f' ({policy.mode})'}")
     for line in configured.ended(policies):

@@ -40,6 +40,8 @@ def ask(url: str = READY) -> State:
         connection.request("GET", f"{where.path or '/'}?{where.query}".removesuffix("?"))
         response = connection.getresponse()
         text = response.read(_LONGEST).decode(errors="replace")
+    except UnicodeError:
+        raise ConfigurationError(f"{url}: give a URL of ASCII and a host that can be, such as {READY}") from None
     except (OSError, HTTPException) as error:
         return State(False, _line(str(error)) or type(error).__name__)
     finally:

@@ -2,7 +2,8 @@
 
 Only objects of the name that is told are touched, only if they have our label, and of them ``caBundle`` alone. What is
 written holds our authorities, and those of others that have not ended: another replica may not have seen the new one
-yet, or still show a certificate of the old one. So any number of servers may do this at once.
+yet, or still show a certificate of the old one. So any number of servers may do this at once that share their
+authorities; with authorities of their own, as many as a bundle holds.
 """
 
 import base64
@@ -61,6 +62,8 @@ class Keeper:
                 self._tell(kind, "")
             except ConfigurationError as error:
                 self._tell(kind, str(error))
+            except Exception as error:  # of an answer that no API server gives
+                self._tell(kind, f"{type(error).__name__}: this is a fault of ours, or of who answers", error)
 
     def keep(self, kind: str) -> bool:
         """Bring one registration into step.
@@ -109,9 +112,9 @@ class Keeper:
         version = {"resourceVersion": metadata["resourceVersion"]}
         return {"metadata": version, "webhooks": changes} if changes else None
 
-    def _tell(self, kind: str, trouble: str) -> None:
+    def _tell(self, kind: str, trouble: str, error: Exception | None = None) -> None:
         if trouble and trouble != self._told.get(kind):
-            logger.error("%s %s: caBundle cannot be kept in step: %s", kind, self._name, trouble)
+            logger.error("%s %s: caBundle cannot be kept in step: %s", kind, self._name, trouble, exc_info=error)
         self._told[kind] = trouble
         self._out_of_step.set(int(bool(trouble)), kind)
 

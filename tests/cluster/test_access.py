@@ -28,7 +28,7 @@ def kubeconfig(folder: Path, name: str = "config", user: Json | None = None, **c
         "apiVersion": "v1",
         "kind": "Config",
         "preferences": {},
-        "clusters": [{"name": f"{name}-cluster", "cluster": {"server": f"https://{name}:6443/", **cluster}}],
+        "clusters": [{"name": f"{name}-cluster", "cluster": {"server": f"https://{name}:6443/"} | cluster}],
         "users": [{"name": f"{name}-me", "user": user or {"token": "secret"}}],
         "contexts": [{"name": name, "context": {"cluster": f"{name}-cluster", "user": f"{name}-me", "namespace": "x"}}],
         "current-context": name,
@@ -93,6 +93,9 @@ print(json.dumps({"apiVersion": asked["apiVersion"], "kind": "ExecCredential", "
 """
 
 
+STATUS = "print(r'''{\"status\": %s}''')"
+
+
 def program(folder: Path, *arguments: str, text: str = PROGRAM) -> Json:
     (folder / "program.py").write_text(text)
     return {
@@ -121,15 +124,34 @@ def test_a_program_is_asked_again_when_its_credentials_end(
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("import sys; sys.exit('please log in')", "ended with code 1: please log in"),
+        ("import sys; sys.exit('secret')", "ended with code 1, and said 7 bytes on standard error"),
+        (STATUS % '{"token": "secret\\n"}', "the token is empty, or has what no header can hold"),
+        (STATUS % '{"token": 1}', "gives no credentials that can be understood"),
+        (STATUS % '{"expirationTimestamp": "2099-01-01T00:00:00"}', "gives no credentials that can be understood"),
         ("print('hello')", "gives no credentials that can be understood"),
         ("print('{}')", "gives no credentials that can be understood"),
     ],
 )
 def test_a_program_that_fails(tmp_path: Path, text: str, says: str) -> None:
     user = Access.found(kubeconfig(tmp_path, user=program(tmp_path, text=text)), None).user
-    with pytest.raises(ClusterError, match=says):
+    with pytest.raises(ClusterError, match=says) as raised:
         user.ready()
+    assert "secret" not in str(raised.value)
+
+
+SERVERS = (
+    *(
+        "https://[bad",
+        "https://[bad]",
+        "https://127.0.0.1:x",
+        "https://a..b",
+        "https://",
+        "https://a\nb",
+        "https://a b",
+    ),
+    *(f"https://{'a' * 64}", "https://\u00e4", "https://a?b=c", "http://me:secret@x"),
+)
+UNSENT = "the token is empty, or has what no header can hold"
 
 
 @pytest.mark.parametrize(
@@ -145,12 +167,60 @@ def test_a_program_that_fails(tmp_path: Path, text: str, says: str) -> None:
         ({}, {"certificate-authority": "none.pem"}, None, "none.pem: cannot be read"),
         ({"client-key-data": "%"}, {}, None, "embedded are in base64"),
         ({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./none"}}, {}, None, "does not run"),
+        ({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "a\0"}}, {}, None, "does not run"),
+        *(({}, {"server": server}, None, "its server is no https:// URL of a host") for server in SERVERS),
+        ({}, {"server": "https://me:secret@x"}, None, "its server has a user or a password in its URL"),
+        *(
+            ({}, {"proxy-url": proxy}, None, "its proxy-url is no http:// or")
+            for proxy in ("junk", "http://a..b", "x:")
+        ),
+        ({}, {"tls-server-name": "a..b"}, None, "its tls-server-name is no name of a host"),
+        ({}, {"certificate-authority": "a\0b"}, None, "cannot be read: embedded null byte"),
+        ({}, {"certificate-authority-data": "\u00e4"}, None, "embedded are in base64"),
+        ({"tokenFile": "a\0b"}, {}, None, "cannot be read: embedded null byte"),
+        *(({"token": f"secret{end}"}, {}, None, UNSENT) for end in ("\n", "\r", "\0", "\u00e4", " x")),
+        ({"token": ""}, {}, None, UNSENT),
     ],
 )
 def test_what_is_not_taken(tmp_path: Path, user: Json, cluster: Json, context: str | None, says: str) -> None:
     file = kubeconfig(tmp_path, user=user, **cluster)
-    with pytest.raises(ClusterError, match=says):
-        Access.found(file, context).user.ready()
+    with pytest.raises(ClusterError, match=says) as raised:
+        Access.found(file, context).user.ready().bearer()
+    assert "secret" not in str(raised.value)
+    assert str(tmp_path) in str(raised.value) or "does not run" in says
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        {"token": 271828},
+        {"client-certificate-data": 271828},
+        {"client-key-data": 271828},
+        {"username": "me", "password": 271828},
+        {"auth-provider": 271828},
+        {"exec": {"apiVersion": "v1", "command": "x", "env": [{"name": "A", "value": 271828}]}},
+        {"exec": {"apiVersion": "v1", "command": "x", "args": [271828]}},
+    ],
+)
+def test_what_is_secret_is_not_shown_where_it_is_no_text(tmp_path: Path, user: Json) -> None:
+    with pytest.raises(ClusterError) as raised:
+        Access.found(kubeconfig(tmp_path, user=user), None)
+    assert str(tmp_path) in str(raised.value)
+    assert "271828" not in str(raised.value)
+
+
+@pytest.mark.parametrize("content", [b"secret\nother", b"", b"secret\xff", b"\xc3\xa4"])
+def test_a_token_file_that_no_header_can_hold(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "token").write_bytes(content)
+    user = Access.found(kubeconfig(tmp_path, user={"tokenFile": "token"}), None).user
+    with pytest.raises(ClusterError, match=f"{tmp_path}/token: {UNSENT}") as raised:
+        user.bearer()
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("server", ["https://[fd00::1]:6443", "https://10.0.0.1", "https://a.b:6443/k8s/clusters/c-1"])
+def test_servers_that_are_taken(tmp_path: Path, server: str) -> None:
+    assert Access.found(kubeconfig(tmp_path, server=server), None).server == server
 
 
 def test_no_cluster_at_all() -> None:

@@ -102,6 +102,20 @@ def test_a_server_with_another_name_is_not_asked(access: Access, name: str | Non
     assert Handler.seen == []
 
 
+def test_a_token_that_cannot_be_sent_is_not_shown(access: Access) -> None:
+    wrong = Access(access.server, access.ca, access.server_name, None, User(token="secret\n"))
+    with Api(wrong) as api, pytest.raises(ClusterError, match="cannot be asked: LocalProtocolError") as raised:
+        api.get("/object")
+    assert "secret" not in str(raised.value)
+
+
+def test_a_proxy_of_the_environment_that_is_none(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "junk://secret")
+    with pytest.raises(ClusterError, match="cannot be used: ") as raised:
+        Api(access)
+    assert "secret" not in str(raised.value)
+
+
 def test_certificates_that_are_none(access: Access) -> None:
     with pytest.raises(ClusterError, match="the certificates for the cluster are not usable"):
         Api(Access(access.server, b"no certificate", None, None, access.user))

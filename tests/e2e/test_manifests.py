@@ -121,7 +121,7 @@ def _until_answers(api: Api, name: str, code: int) -> None:
 
 def test_users_see_denials_defaults_and_warnings(another: Another, served: Served) -> None:
     served.serve("webhooks")
-    register(another, served)
+    register(another, served, "--exempt", "webhooks")
     admin = another.admin
     with another.api() as api:
         _until_answers(api, "first", 403)

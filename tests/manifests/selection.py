@@ -1,5 +1,6 @@
 """Which requests an API server sends to a webhook, as its documentation has it; nothing of ours is used here."""
 
+import re
 from typing import Any
 
 import celpy
@@ -24,6 +25,41 @@ def selects(webhook: Json, review: Json, namespaces: dict[str, dict[str, str]]) 
         and _object(webhook.get("objectSelector", {}), request)
         and all(_condition(each["expression"], request) for each in webhook.get("matchConditions", []))
     )
+
+
+def invalid(webhook: Json) -> list[str]:
+    """What an API server would refuse a webhook for, as its validation of rules and selectors has it."""
+    found = []
+    for rule in webhook["rules"]:
+        lists = [rule[key] for key in ("apiGroups", "apiVersions", "operations")]
+        found += [f"others beside *: {each}" for each in lists if "*" in each and len(each) > 1]
+        found += _invalid_resources(rule["resources"])
+    for key in ("namespaceSelector", "objectSelector"):
+        selector = webhook.get(key, {})
+        values = [*selector.get("matchLabels", {}).values()]
+        for each in selector.get("matchExpressions", []):
+            values += each.get("values", [])
+            if (each["operator"] in ("In", "NotIn")) is not bool(each.get("values")):
+                found.append(f"{key}: {each}")
+        found += [f"{key}: {value!r}" for value in values if not LABEL_VALUE.fullmatch(value)]
+    return found
+
+
+def _invalid_resources(resources: list[str]) -> list[str]:
+    plain = [each for each in resources if "/" not in each]
+    subs = [tuple(each.split("/", 1)) for each in resources if "/" in each]
+    found = []
+    if "*/*" in resources and len(resources) > 1:
+        found.append(f"others beside */*: {resources}")
+    if "*" in plain and len(plain) > 1:
+        found.append(f"others without subresources beside *: {resources}")
+    for number, (resource, sub) in enumerate(subs):
+        if (resource, "*") in subs[:number] or ("*", sub) in subs[:number]:
+            found.append(f"{resource}/{sub} is among those before: {resources}")
+    return found
+
+
+LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
 
 
 def _rule(rule: Json, request: Json) -> bool:

@@ -1,6 +1,7 @@
 """``webhooks manifests``, as somebody meets it who types."""
 
 import base64
+from collections.abc import Callable
 from pathlib import Path
 
 import kubernetes_validate
@@ -220,6 +221,14 @@ def test_side_effects_follow_from_the_policies(folder: Path) -> None:
         ('validating("pods")', ("--check", "--kubeconfig", "none.yaml"), "none.yaml: no such file"),
         ('validating("pods")', ("--check",), "no cluster to ask"),
         ("authenticating", (), "give --url, or --by localhost"),
+        ('validating("crd.projectcalico.org/*")', ("--cluster-version", "1.27"), "no node is ready"),
+        ('validating("pods")', ("--static", "--by", "localhost", "--no-ca-bundle"), "would trust nobody"),
+        ('validating("pods")', ("--cover", "webhooks", "--by", "localhost"), "--cover webhooks: it is not exempt"),
+        ('validating("pods")', ("--exempt", "a", "--cover", "a"), "--cover a and --exempt a: one of them"),
+        ('validating("pods")', ("--exempt", "Bad Name!"), "--exempt 'Bad Name!': no namespace has such a name"),
+        ('validating("pods")', ("--namespace", "a.b"), "--namespace 'a.b': no namespace has such a name"),
+        ('validating("pods")', ("--name", "My_Name"), "--name 'My_Name': API servers take no such name"),
+        ('validating("pods")', ("--name", "a" * 64), "API servers take no such name"),
     ],
 )
 def test_refusals(folder: Path, decorator: str, options: tuple[object, ...], says: str) -> None:
@@ -247,6 +256,99 @@ def test_a_covered_namespace_is_asked_about(folder: Path) -> None:
     file = policy(folder, 'validating("pods", namespaces=["kube-system"])')
     [webhook] = webhooks("--policies", file, "--cover", "kube-system", "--failure-policy", "Ignore").values()
     assert webhook["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--name", "other"), "give --name mine, or --ca-bundle"),
+        (("--name", "mine", "--by", "localhost", "--static"), "--static: nobody fills caBundle into files"),
+        (("--name", "mine", "--by", "localhost"), "not into the API server's own files"),
+    ],
+)
+def test_who_would_trust_nobody_is_refused(folder: Path, options: tuple[str, ...], says: str) -> None:
+    flagged = "" if "--static" in options else ", {use: others.py:known}"
+    (folder / "webhooks.yaml").write_text(
+        "apiVersion: webhooks.svc.io/v1alpha1\nkind: WebhookConfiguration\n"
+        f"server: {{manageRegistrations: mine}}\npolicies: [{{use: library:required_labels}}{flagged}]\n"
+    )
+    assert says in refused("--config", "webhooks.yaml", *options)
+    trusted = run("--config", "webhooks.yaml", "--by", "localhost", *options, "--ca-bundle", "certs/ca.pem")
+    assert trusted.exit_code == 0, trusted.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "exempt"),
+    [
+        ((), ["kube-node-lease", "kube-public", "kube-system", "webhooks"]),
+        (("--by", "localhost"), ["kube-node-lease", "kube-public", "kube-system"]),
+        (("--exempt", "calico-system"), ["calico-system", "kube-node-lease", "kube-public", "kube-system", "webhooks"]),
+    ],
+)
+def test_which_namespaces_are_exempt(options: tuple[str, ...], exempt: list[str]) -> None:
+    [webhook] = webhooks("--policies", "library:required_labels", *options).values()
+    assert webhook["namespaceSelector"]["matchExpressions"] == [
+        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": exempt}
+    ]
+    text = run("--only", "registrations", "--policies", "library:required_labels", *options).stdout
+    assert f"# Not in {', '.join(exempt)}: a cluster starts from there" in text
+
+
+def test_the_networks_service_accounts_are_told_of_where_they_are_exempt(folder: Path) -> None:
+    told = ("--policies", policy(folder, 'validating("*/*")'), "--exempt", "calico-system", "--by", "localhost")
+    text = run(*told).stdout
+    assert "(with service accounts of calico-system) write" in text
+    assert "'system:serviceaccounts:calico-system'" in text
+    written("--policies", "others.py", "--exempt", "calico-system", "--by", "localhost")
+    assert run("--policies", "others.py", *told[2:], "-o", "out").exit_code == 0
+    assert "'system:serviceaccounts:calico-system'" in (folder / "out/apiserver/authorization.yaml").read_text()
+
+
+def test_a_policy_that_names_an_exempt_namespace_beside_others_is_told_of(folder: Path) -> None:
+    file = policy(folder, 'validating("pods", namespaces=["kube-system", "a"])')
+    ended = run("--policies", file, "--only", "registrations")
+    line = "Policy 'one' names kube-system, and is not asked there: exempt."
+    assert ended.stderr == f"webhooks: {line}\n"
+    assert f"# {line}\n" in ended.stdout
+    assert run("--policies", file, "--only", "server").stderr == ""
+
+
+def test_what_policies_print_is_none_of_what_is_written(folder: Path) -> None:
+    file = policy(folder, 'validating("pods")')
+    file.write_text(f"print('key: [')\n{file.read_text()}")
+    ended = run("--policies", file)
+    assert ended.exit_code == 0
+    assert ended.stderr == "key: [\n"
+    assert len(list(yaml.safe_load_all(ended.stdout))) == 8
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.removesuffix("\n"),
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace("kind: Namespace\n", "kind: Namespace\f\n"),
+    ],
+    ids=["the last line's end", "other line ends", "a form feed"],
+)
+def test_what_is_different_by_a_character_is_told(folder: Path, change: Callable[[str], str]) -> None:
+    told = ("--policies", "mine.py", "-o", "out")
+    run(*told)
+    file = folder / "out" / "1-namespace.yaml"
+    file.write_bytes(change(file.read_text()).encode())
+    ended = run(*told, "--check")
+    assert ended.exit_code == 1
+    assert ended.stdout.startswith(f"--- {file.relative_to(folder)}")
+
+
+def test_other_files_that_kubectl_applies_are_told(folder: Path) -> None:
+    told = ("--policies", "mine.py", "-o", "out")
+    run(*told)
+    for name in ("a.yml", "b.json", "c.txt"):
+        (folder / "out" / name).touch()
+    assert run(*told, "--check").stdout.splitlines() == [
+        f"out/{name}: nothing of that name would be written" for name in ("a.yml", "b.json")
+    ]
 
 
 def test_the_same_is_written_every_time_and_compared(folder: Path) -> None:

@@ -18,7 +18,7 @@ from webhooks.policy import Policy
 from webhooks.wire import admission
 
 from ..builders import admission_body, written
-from .selection import Json, selects
+from .selection import Json, invalid, selects
 
 NAMESPACES = ("", "a", "team-a", "team-b", "kube-system", "webhooks", "x.y")
 LABELS = ("tier", "example.com/owner")
@@ -151,6 +151,7 @@ def test_what_a_policy_wants_is_sent(
     kind = found[0].kind
     entries = registrations.webhooks(kind, found, target)
     written_entries = [entry.written(target) for entry in entries]
+    assert [invalid(each) for each in written_entries] == [[]] * len(written_entries)
     labels = {name: {"kubernetes.io/metadata.name": name} if version > Version(1, 20) else {} for name in NAMESPACES}
     for body, policy in product(bodies, found):
         review = admission.decode(written(body))
@@ -214,7 +215,7 @@ def test_own_and_system_namespaces_are_left_out(namespace: str, version: Version
     ],
 )
 def test_a_starting_cluster_is_left_alone(user: str, groups: list[str], resource: str, asked: bool) -> None:
-    @validating("*/*", operations=["*"])
+    @validating("nodes", "pods", "certificates.k8s.io/certificatesigningrequests", operations=["*"])
     def everything(review: AdmissionReview) -> Allow:
         return Allow()
 
@@ -250,6 +251,67 @@ def _narrowed(told: Json) -> Narrowing:
     return Narrowing.model_validate(
         {key: tuple(each) if isinstance(each, list) else each for key, each in told.items()}
     )
+
+
+OPERATOR = "system:serviceaccount:kube-system:cilium-operator"
+CALICO = "system:serviceaccount:calico-system:calico-node"
+APISERVER = "system:apiserver"
+
+
+@pytest.mark.parametrize(
+    ("resource", "namespace", "user", "asked"),
+    [
+        ("cilium.io/v2/ciliumnodes", ..., OPERATOR, False),
+        ("crd.projectcalico.org/v1/ipamblocks", ..., CALICO, False),
+        ("networking.k8s.io/v1/ipaddresses", ..., APISERVER, False),
+        ("apiregistration.k8s.io/v1/apiservices", ..., APISERVER, False),
+        ("rbac.authorization.k8s.io/v1/clusterroles", ..., APISERVER, False),
+        ("v1/endpoints", "default", APISERVER, False),
+        ("cilium.io/v2/ciliumnodes", ..., "system:serviceaccount:a:operator", True),
+        ("rbac.authorization.k8s.io/v1/clusterroles", ..., "jane", True),
+        ("v1/pods", "default", OPERATOR, True),
+        ("v1/pods", "default", CALICO, True),
+        ("v1/pods", "calico-system", "jane", False),
+    ],
+)
+@pytest.mark.parametrize("rule", ["*/*", "*"])
+def test_who_asks_about_everything_leaves_a_starting_cluster_alone(
+    rule: str, resource: str, namespace: str, user: str, asked: bool
+) -> None:
+    """Whatever is in no namespace may be what a network needs, and no selector of namespaces leaves that out."""
+    target = Target(exempted=("calico-system",))
+    [entry] = registrations.webhooks("validating", [_policy(rule)], target)
+    groups = ["system:authenticated"]
+    if user.startswith("system:serviceaccount:"):
+        groups.append(f"system:serviceaccounts:{user.split(':')[2]}")
+    body = admission_body(
+        "CREATE", {}, resource=resource, namespace=namespace, userInfo={"username": user, "groups": groups}
+    )
+    labels = {name: {"kubernetes.io/metadata.name": name} for name in ("default", "calico-system")}
+    assert selects(entry.written(target), body, labels) is asked
+
+
+def test_the_network_has_a_group_of_its_own() -> None:
+    entries = [registrations.webhooks("validating", [_policy(rule)], Target()) for rule in ("cilium.io/*", "apps/*")]
+    assert [entry.can_hinder_start for [entry] in entries] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [
+        [_policy("*", "pods/*")],
+        [_policy("pods/*").named("one"), _policy("*").named("all")],
+        [_policy("*/status", "pods/*", "*")],
+        [_policy(namespaces=["Bad Name!", "a"])],
+        [_policy(namespaces=["Bad Name!"])],
+        [_policy(within={"excludeNamespaces": ["Bad Name!", "b"]})],
+        [_policy(namespaces=["a"], within={"namespaces": ["b"]})],
+        [_policy(namespaces=["kube-system"])],
+    ],
+)
+def test_api_servers_take_what_is_written(policies: list[Policy]) -> None:
+    entries = registrations.webhooks("validating", policies, Target())
+    assert [invalid(entry.written(Target())) for entry in entries] == [[]]
 
 
 TIER, OWNER = {"tier": "front"}, {"owner": "me"}

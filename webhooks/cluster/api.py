@@ -76,6 +76,9 @@ class Api:
             answer = self._client.request(
                 method, f"{self.server}{path}", content=body, headers=headers, extensions=self._tls()
             )
+        except (httpx2.LocalProtocolError, httpx2.InvalidURL, ValueError) as error:
+            # What it says of itself shows what was to be sent, and that may be a token.
+            raise ClusterError(f"{self.server} cannot be asked: {type(error).__name__}") from None
         except httpx2.HTTPError as error:
             raise ClusterError(f"{self.server} does not answer: {error or type(error).__name__}") from None
         if answer.is_success and len(answer.content) <= _MAX_SIZE:
@@ -97,13 +100,17 @@ class Api:
             self._client = self._connected()
 
     def _connected(self) -> httpx2.Client:
-        return httpx2.Client(
-            verify=_context(self._access.ca, self._user),
-            proxy=self._access.proxy or _usual_proxy(self.server),
-            timeout=_PATIENCE,
-            headers={"Accept": "application/json", "User-Agent": f"webhooks/{__version__}"},
-            trust_env=False,  # credentials of a .netrc are not meant for this
-        )
+        context = _context(self._access.ca, self._user)
+        try:
+            return httpx2.Client(
+                verify=context,
+                proxy=self._access.proxy or _usual_proxy(self.server),
+                timeout=_PATIENCE,
+                headers={"Accept": "application/json", "User-Agent": f"webhooks/{__version__}"},
+                trust_env=False,  # credentials of a .netrc are not meant for this
+            )
+        except (httpx2.InvalidURL, ImportError, ValueError) as error:
+            raise ClusterError(f"the proxy for {self.server} cannot be used: {type(error).__name__}") from None
 
 
 def _usual_proxy(server: str) -> str | None:

@@ -1,23 +1,29 @@
 """Kubeconfigs: where clusters are, and who one is to them. What is not safe in them, or is gone, is refused."""
 
 import base64
-import binascii
 import json
 import os
+import re
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from ipaddress import IPv6Address
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
+from urllib.parse import SplitResult, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from webhooks.configuration import documents
+from webhooks.configuration.fields import quoted, shown, wrong
 from webhooks.errors import ClusterError, ConfigurationError
 
 _PATIENCE = 60.0  # seconds that a program has to give credentials; somebody may have to log in
 _EARLY = 10.0  # seconds before credentials end that they are asked for again
+_TOKEN = re.compile("[!-~]+")  # what can stand in a header
+_URL = re.compile("[!-~]+")
+_HOST = re.compile(r"(?!.{254})[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 
 
 def _kebab(name: str) -> str:
@@ -28,6 +34,16 @@ class _Model(BaseModel):
     """A part of a kubeconfig, of which others know more."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True, alias_generator=_kebab)
+
+
+def _text(value: Any) -> Any:
+    """A secret that is no text is not shown in what is wrong with it."""
+    if value is not None and not isinstance(value, str):
+        raise wrong("Invalid value", "must be a text: put it in quotes", "")
+    return value
+
+
+_Secret: TypeAlias = Annotated[str, BeforeValidator(_text)]
 
 
 class _Cluster(_Model):
@@ -41,26 +57,27 @@ class _Cluster(_Model):
 
 class _Variable(_Model):
     name: str
-    value: str
+    value: _Secret
 
 
 class _Exec(_Model):
     api_version: str = Field(alias="apiVersion")
     command: str
-    args: tuple[str, ...] | None = None
+    args: tuple[_Secret, ...] | None = None
     env: tuple[_Variable, ...] | None = None
 
 
 class _User(_Model):
     client_certificate: str | None = None
-    client_certificate_data: str | None = None
+    client_certificate_data: _Secret | None = None
     client_key: str | None = None
-    client_key_data: str | None = None
-    token: str | None = None
+    client_key_data: _Secret | None = None
+    token: _Secret | None = None
     token_file: str | None = Field(default=None, alias="tokenFile")
     exec: _Exec | None = None
-    username: str | None = None
-    auth_provider: dict[str, Any] | None = None
+    username: Any = None
+    password: Any = None
+    auth_provider: Any = None
     impersonated: Any = Field(default=None, alias="as")
 
 
@@ -116,10 +133,7 @@ class User:
             ClusterError: it cannot be read.
         """
         if self.token_file is not None:
-            try:
-                return self.token_file.read_text().strip()
-            except (OSError, UnicodeDecodeError) as error:
-                raise ClusterError(f"{self.token_file}: the token cannot be read: {error}") from None
+            return _token(_read(self.token_file).decode(errors="replace").strip(), str(self.token_file))
         return self.token
 
     def ready(self) -> "User":
@@ -174,24 +188,40 @@ class Program:
                 timeout=_PATIENCE,
                 check=True,
             )
-            status = json.loads(done.stdout)["status"]
-            ends = status.get("expirationTimestamp")
-            certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
-            user = User(
-                None if certificate is None else certificate.encode(),
-                None if key is None else key.encode(),
-                status.get("token"),
-            )
-            return user, None if ends is None else datetime.fromisoformat(ends)
         except subprocess.CalledProcessError as error:
-            said = " ".join(error.stderr.decode(errors="replace").split())[:200]
+            # What it says may hold what it was to keep.
             raise ClusterError(
-                f"{program}, which gives credentials, ended with code {error.returncode}: {said}"
+                f"{program}, which gives credentials, ended with code {error.returncode}, and said "
+                f"{len(error.stderr)} bytes on standard error: run it by hand to see them"
             ) from None
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise ClusterError(f"{program}, which gives credentials, does not run: {error}") from None
-        except (ValueError, LookupError, AttributeError, TypeError) as error:
-            raise ClusterError(f"{program} gives no credentials that can be understood: {error}") from None
+        except subprocess.TimeoutExpired:
+            raise ClusterError(f"{program}, which gives credentials, has not ended in {_PATIENCE:g} s") from None
+        except (OSError, ValueError) as error:
+            reason = (
+                error.strerror if isinstance(error, OSError) else None
+            ) or "its name or a variable has a null byte"
+            raise ClusterError(f"{shown(program)}, which gives credentials, does not run: {reason}") from None
+        try:
+            return _given(json.loads(done.stdout)["status"], program)
+        except (ValueError, LookupError, AttributeError, TypeError):
+            raise ClusterError(
+                f"{program} gives no credentials that can be understood: it is to write an ExecCredential with a status"
+            ) from None
+
+
+def _given(status: Any, program: str) -> tuple[User, datetime | None]:
+    """The credentials of an ExecCredential, and when they end; errors of all kinds where it is none."""
+    certificate, key, token = (status.get(name) for name in ("clientCertificateData", "clientKeyData", "token"))
+    user = User(
+        None if certificate is None else certificate.encode(),
+        None if key is None else key.encode(),
+        None if token is None else _token(token, program),
+    )
+    written = status.get("expirationTimestamp")
+    ends = None if written is None else datetime.fromisoformat(written)
+    if ends is not None and ends.tzinfo is None:
+        raise ValueError("a time without an offset")
+    return user, ends
 
 
 @dataclass(frozen=True)
@@ -286,8 +316,7 @@ class Kubeconfig:
             raise ClusterError(
                 f"{where}: cluster {found.cluster!r}: insecure-skip-tls-verify is not taken: name its authority"
             )
-        if not cluster.server.startswith("https://"):
-            raise ClusterError(f"{where}: cluster {found.cluster!r}: its server is no https:// URL: {cluster.server!r}")
+        _check(cluster, f"{where}: cluster {found.cluster!r}")
         if not found.user:
             return Chosen(cluster, User())
         user, file = _get(self.users, found.user, "user", where)
@@ -307,8 +336,41 @@ def _names(entries: Iterable[str]) -> str:
     return ", ".join(sorted(entries)) or "none"
 
 
+def _check(cluster: Cluster, where: str) -> None:
+    """Refuse where nobody can be asked; what stands there is not shown, as it may hold a password."""
+    url = _parts(cluster.server, ("https",))
+    if url is None or url.query or url.fragment:
+        raise ClusterError(f"{where}: its server is no https:// URL of a host, with a port and a path at most")
+    if "@" in url.netloc:
+        raise ClusterError(f"{where}: its server has a user or a password in its URL, which is not taken: use a user")
+    if cluster.proxy_url is not None and _parts(cluster.proxy_url, ("http", "https")) is None:
+        raise ClusterError(f"{where}: its proxy-url is no http:// or https:// URL of a host")
+    if cluster.tls_server_name is not None and not _HOST.fullmatch(cluster.tls_server_name):
+        raise ClusterError(f"{where}: its tls-server-name is no name of a host")
+
+
+def _parts(url: str, schemes: Collection[str]) -> SplitResult | None:
+    """A URL of a host in its parts; None for anything else."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        if "[" in parts.netloc:
+            IPv6Address(host.partition("%")[0])
+        good = _URL.fullmatch(url) and parts.scheme in schemes and parts.port != 0
+    except ValueError:
+        return None
+    return parts if good and ("[" in parts.netloc or _HOST.fullmatch(host)) else None
+
+
+def _token(text: str, where: str) -> str:
+    """A token that a header can hold; what it is is not shown."""
+    if not _TOKEN.fullmatch(text):
+        raise ClusterError(f"{where}: the token is empty, or has what no header can hold: spaces, line ends, no ASCII")
+    return text
+
+
 def _shown(user: _User, file: Path, where: str) -> User:
-    if user.username is not None or user.auth_provider is not None:
+    if user.username is not None or user.password is not None or user.auth_provider is not None:
         raise ClusterError(f"{where}: passwords and auth providers are gone: use a certificate, a token or exec")
     if user.impersonated is not None:
         raise ClusterError(f"{where}: being somebody else is not taken: leave `as` out")
@@ -319,7 +381,7 @@ def _shown(user: _User, file: Path, where: str) -> User:
     return User(
         _content(user.client_certificate_data, user.client_certificate, file),
         _content(user.client_key_data, user.client_key, file),
-        user.token,
+        None if user.token is None else _token(user.token, where),
         None if user.token_file is None else file.parent / user.token_file,
         program,
     )
@@ -327,11 +389,18 @@ def _shown(user: _User, file: Path, where: str) -> User:
 
 def _content(data: str | None, path: str | None, file: Path) -> bytes | None:
     """What is embedded, or else in a file; paths begin at the kubeconfig's own folder."""
+    if data is None:
+        return None if path is None else _read(file.parent / path)
     try:
-        if data is not None:
-            return base64.b64decode(data, validate=True)
-        return None if path is None else (file.parent / path).read_bytes()
-    except binascii.Error:
+        return base64.b64decode(data, validate=True)
+    except ValueError:
         raise ClusterError(f"{file}: certificates and keys that are embedded are in base64") from None
-    except OSError as error:
-        raise ClusterError(f"{file.parent / (path or '')}: cannot be read: {error.strerror}") from None
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        name = str(file) if str(file).isprintable() else quoted(str(file))
+        raise ClusterError(f"{name}: cannot be read: {reason}") from None

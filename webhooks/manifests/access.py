@@ -15,10 +15,15 @@ from webhooks.rules import Rule
 _RESOURCE, _OTHER = "request.resourceAttributes", "request.nonResourceAttributes"
 
 
-def conditions(policies: Sequence[AnyPolicy]) -> list[str]:
-    """What holds wherever one of the policies wants a review; first, that none of the cluster's own components asks."""
+def conditions(policies: Sequence[AnyPolicy], groups: Sequence[str]) -> list[str]:
+    """What holds wherever one of the policies wants a review; first, that none of the cluster's own components asks.
+
+    Args:
+        policies: the policies.
+        groups: those of the components.
+    """
     wanted = [_wanted(policy) for policy in policies]
-    own = f"!{components('request.user', 'request.groups')}"
+    own = f"!{components('request.user', 'request.groups', groups)}"
     return [own, *([any_of(wanted, " ||\n")] if all(wanted) else [])]
 
 

@@ -70,7 +70,7 @@ class ApiServer:
 
         The cluster's own components are not asked about: it starts before we do.
         """
-        policies = self._of("authorizing")
+        policies, groups = self._of("authorizing"), self.target.component_groups
         version = "v1" if self.target.version >= AUTHORIZATION_FILE_V1 else "v1beta1"
         failures = {self.target.failure(policy) for policy in policies}
         needed = max((policy.timeout or 0 for policy in policies), default=0)
@@ -82,7 +82,7 @@ class ApiServer:
             "matchConditionSubjectAccessReviewVersion": "v1",
             "failurePolicy": "Deny" if "Fail" in failures else "NoOpinion",
             "connectionInfo": {"type": "KubeConfigFile", "kubeConfigFile": self.path(CALLBACKS["authorizing"][0])},
-            "matchConditions": [{"expression": each} for each in access.conditions(policies)],
+            "matchConditions": [{"expression": each} for each in access.conditions(policies, groups)],
         }
         return {
             "apiVersion": f"{_GROUP}/{version}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -76,6 +77,13 @@ class _Version(click.ParamType[Version]):
 @click.option("--timeout", type=click.IntRange(1, 30), help="Seconds to wait for admission; else what policies need.")
 @click.option("--per-policy", is_flag=True, help="Register each policy by itself.")
 @click.option(
+    "--exempt",
+    "exempted",
+    multiple=True,
+    metavar="NAMESPACE",
+    help="Ask about nothing there, nor of who runs there when a cluster starts: the network's namespace. Repeatable.",
+)
+@click.option(
     "--cover", "covered", multiple=True, metavar="NAMESPACE", help="Ask about an exempt namespace. Repeatable."
 )
 @click.option("--static", is_flag=True, help="Have the API server read its registrations from files.")
@@ -98,8 +106,13 @@ def manifests(**options: Any) -> None:
     with the reasons, that would lock the cluster out.
     """
     job = _Job(**{name: options.pop(name) for name in _Job.__dataclass_fields__})
-    told = _Told.of(job)
-    files = _files(told, _target(options, told.settings), job.parts or _PARTS)
+    with redirect_stdout(sys.stderr):  # what policies print when they are loaded is none of what is written
+        told = _Told.of(job)
+    parts = job.parts or _PARTS
+    target = _target(options, told, parts)
+    files = _files(told, target, parts)
+    for line in _narrowed(told, target, parts):
+        click.echo(f"webhooks: {line}", err=True)
     if job.check:
         lines = list(_drift(job, files))
         for line in lines:
@@ -168,19 +181,27 @@ def _files(told: _Told, target: Target, parts: tuple[str, ...]) -> list[File]:
     return files.files(told.settings, told.policies, found, target, parts)
 
 
-def _target(options: Mapping[str, Any], settings: Settings) -> Target:
+def _narrowed(told: _Told, target: Target, parts: tuple[str, ...]) -> list[str]:
+    """What is to be known of policies that are asked less often than they say."""
+    from webhooks.manifests import files
+
+    written = "registrations" in parts or target.static
+    return [line for each in files.entries(told.policies, target) for line in each.narrowed(target)] if written else []
+
+
+def _target(options: Mapping[str, Any], told: _Told, parts: tuple[str, ...]) -> Target:
     chosen = dict(options)
     failure_policy, failure_policies = _failures(chosen.pop("failures"))
     by, url = chosen.pop("by"), chosen.pop("url")
     if by == "localhost":
         if url is not None:
             raise click.UsageError("--by localhost and --url: one of them says where the server answers.")
-        url = f"https://127.0.0.1:{settings.port}"
+        url = f"https://127.0.0.1:{told.settings.port}"
     if by == "url" and url is None:
         raise click.UsageError("--by url: give --url.")
     if url is not None:
         url = _checked_url(url)
-    bundle = _bundle(chosen.pop("ca_bundle"), chosen.pop("no_ca_bundle"), settings)
+    bundle = _bundle(chosen.pop("ca_bundle"), chosen.pop("no_ca_bundle"), told, chosen["name"], parts)
     return Target(
         by=by,
         url=url,
@@ -217,15 +238,28 @@ def _checked_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def _bundle(given: Path | None, none: bool, settings: Settings) -> bytes | None:
-    """Who is to be trusted."""
+def _bundle(given: Path | None, none: bool, told: _Told, name: str, parts: tuple[str, ...]) -> bytes | None:
+    """Who is to be trusted; None where somebody else fills that in, such as the server in registrations of a name."""
     from webhooks.certificates import bundle
+    from webhooks.manifests.apiserver import CALLBACKS
 
     if none:
         if given is not None:
             raise click.UsageError("--ca-bundle and --no-ca-bundle: one of them.")
         return None
-    if given is None and settings.manage_registrations is not None:
+    settings = told.settings
+    managed = settings.manage_registrations
+    if given is None and managed is not None:
+        if managed != name and "registrations" in parts:
+            raise ConfigurationError(
+                f"the server fills caBundle in where the name is {managed!r} (manageRegistrations), which these "
+                f"registrations have not, so the API server would trust nobody: give --name {managed}, or --ca-bundle"
+            )
+        if "api-server" in parts and any(policy.kind in CALLBACKS for policy in told.policies):
+            raise ConfigurationError(
+                "the server fills caBundle into its registrations (manageRegistrations), but not into the API "
+                "server's own files, by which it would trust nobody: give --ca-bundle"
+            )
         return None
     path = given or bundle.of(settings.certs_dir, settings.tls_cert)
     if not path.is_file():

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from webhooks.globs import Globs, is_pattern
 from webhooks.manifests import kinds
 from webhooks.manifests.kinds import Kinds
-from webhooks.manifests.target import COMPONENT_GROUPS, COMPONENT_USERS, STARTUP
+from webhooks.manifests.target import API_SERVER, COMPONENT_USERS, STARTUP
 from webhooks.manifests.wanted import Wanted
 from webhooks.rules import Rule
 from webhooks.wire.admission import OPERATIONS
@@ -24,6 +24,8 @@ _NAMESPACE, _NAME, _USER, _GROUPS = (
     "request.userInfo.username",
     "request.userInfo.groups",
 )
+
+NOT_STARTING = "not-the-clusters-start"
 
 
 class Condition(NamedTuple):
@@ -180,19 +182,30 @@ def _resource(resource: tuple[str, str]) -> str:
     return " && ".join(parts)
 
 
-def not_starting() -> Condition:
-    """That this is nothing that the cluster's own components write when it starts, which we start after."""
+def not_starting(groups: Sequence[str], *, everything: bool) -> Condition:
+    """That this is nothing that the cluster's own components write when it starts, which we start after.
+
+    Args:
+        groups: those of components.
+        everything: whether all kinds are asked about: then nothing is told of kinds, since networks bring their own,
+            but all is left out that is in no namespace, and the API server, which writes where it is found.
+    """
+    own = components(_USER, _GROUPS, groups)
+    if everything:
+        apart = f"!has({_NAMESPACE}) || {_NAMESPACE} == ''"
+        server = f"has({_USER}) && {_USER} == {quoted(API_SERVER)}"
+        return Condition(NOT_STARTING, f"!((({apart}) && {own}) || ({server}))")
     resources = any_of(
         [
             f"request.resource.group == {quoted(group)} && request.resource.resource == {quoted(resource)}"
             for group, resource in STARTUP
         ]
     )
-    return Condition("not-the-clusters-start", f"!(({resources}) && {components(_USER, _GROUPS)})")
+    return Condition(NOT_STARTING, f"!(({resources}) && {own})")
 
 
-def components(user: str, groups: str) -> str:
-    """That a request is from one of the cluster's own components."""
+def components(user: str, groups: str, known_groups: Sequence[str]) -> str:
+    """That a request is from one of the cluster's own components, by the fields of the user and the groups."""
     known = f"has({user}) && {user} in {listed(COMPONENT_USERS)}"
-    member = f"has({groups}) && {groups}.exists(group, group in {listed(COMPONENT_GROUPS)})"
+    member = f"has({groups}) && {groups}.exists(group, group in {listed(known_groups)})"
     return f"({known} || {member})"

@@ -25,6 +25,17 @@ _USUAL = {
     "reinvocationPolicy": "Never",
     "matchConditions": [],
 }
+# What is told of, though nobody would write it, below these fields: all that somebody has added; of some kinds, always.
+_STRICT_KINDS = (*_REGISTRATIONS, "ClusterRole", "ClusterRoleBinding", "NetworkPolicy")
+_STRICT_FIELDS = ("data", "selector", "labelSelector", "securityContext")
+# Elsewhere: what changes what runs, or who reaches it.
+_TOLD_FIELDS = (
+    *("command", "env", "envFrom", "lifecycle", "initContainers"),
+    *("hostNetwork", "hostPID", "hostIPC", "hostAliases", "shareProcessNamespace", "runtimeClassName"),
+    *("externalIPs", "externalName", "publishNotReadyAddresses"),
+)
+_SERVICE_TYPE = "ClusterIP"
+_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class Cluster(Protocol):
@@ -43,15 +54,16 @@ def of_folder(folder: Path, files: Iterable[File]) -> Iterator[str]:
     written = {file.path: str(file) for file in files}
     for path, text in written.items():
         try:
-            there = (folder / path).read_text() if (folder / path).is_file() else None
+            there = (folder / path).read_bytes().decode() if (folder / path).is_file() else None
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{folder / path}: cannot be read: {error}") from None
         if there is None:
             yield f"{folder / path}: missing"
         elif there != text:
-            lines = (there.splitlines(), text.splitlines(), f"{folder / path}", f"{folder / path} as it would be")
+            lines = (there.split("\n"), text.split("\n"), f"{folder / path}", f"{folder / path} as it would be")
             yield from unified_diff(*lines, lineterm="")
-    for path in sorted({each.relative_to(folder).as_posix() for each in folder.rglob("*.yaml")} - set(written)):
+    others = {each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.suffix in _SUFFIXES}
+    for path in sorted(others - set(written)):
         yield f"{folder / path}: nothing of that name would be written"
 
 
@@ -96,17 +108,17 @@ def path(object_: Json) -> str:
 
 def different(wanted: Json, there: Json) -> Iterator[str]:
     """In which fields an object is not as it should be. What API servers add is no difference."""
-    strict = wanted["kind"] in _REGISTRATIONS
+    strict = wanted["kind"] in _STRICT_KINDS
     for key, value in wanted.items():
         if key == "metadata":
             labels = {each: value[each] for each in ("labels", "annotations") if each in value}
             yield from _different(labels, there[key], key, strict=False)
         elif key == "webhooks":
             yield from _different_webhooks(value, there.get(key, []))
-        elif key == "data":
-            yield from _different(value, there.get(key, {}), key, strict=True)
         else:
-            yield from _different(value, there.get(key), key, strict=strict)
+            yield from _different(value, there.get(key), key, strict=strict or key in _STRICT_FIELDS)
+    if wanted["kind"] == "Service" and there["spec"].get("type", _SERVICE_TYPE) != _SERVICE_TYPE:
+        yield f"spec.type: {_shown(there['spec']['type'])} is there, {_shown(_SERVICE_TYPE)} would be written"
 
 
 def _different_webhooks(wanted: list[Json], there: list[Json]) -> Iterator[str]:
@@ -132,15 +144,23 @@ def _different_webhooks(wanted: list[Json], there: list[Json]) -> Iterator[str]:
 def _different(wanted: Any, there: Any, where: str, *, strict: bool) -> Iterator[str]:
     if isinstance(wanted, dict) and isinstance(there, dict):
         for key, value in wanted.items():
-            yield from _different(value, there.get(key), f"{where}.{key}", strict=strict)
-        for key in sorted(set(there) - set(wanted)) if strict else ():
-            if there[key]:
+            if key == "from" and value != there.get(key):  # an empty selector is all there, and none is few
+                yield f"{where}.{key}: {_shown(there.get(key))} is there, {_shown(value)} would be written"
+            else:
+                yield from _different(value, there.get(key), f"{where}.{key}", strict=strict or key in _STRICT_FIELDS)
+        for key in sorted(set(there) - set(wanted)):
+            if (strict or key in _TOLD_FIELDS) and not _is_empty(there[key]):
                 yield f"{where}.{key}: {_shown(there[key])} is there, and would not be written"
     elif isinstance(wanted, list) and isinstance(there, list) and len(wanted) == len(there):
         for number, (mine, its) in enumerate(zip(wanted, there, strict=True)):
             yield from _different(mine, its, f"{where}[{number}]", strict=strict)
-    elif wanted != there and (wanted or there):  # API servers leave out what is empty
+    elif wanted != there and not (_is_empty(wanted) and _is_empty(there)):
         yield f"{where}: {_shown(there)} is there, {_shown(wanted)} would be written"
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether API servers leave it out; what is false or 0 says something."""
+    return value is None or value in ("", [], {})
 
 
 def _shown(value: Any) -> str:

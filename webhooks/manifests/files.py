@@ -6,6 +6,7 @@ from textwrap import wrap
 
 from webhooks.manifests import refusals, registrations
 from webhooks.manifests.apiserver import AUTHORITY, CALLBACKS, CERTIFICATE, KEY, TOKEN, ApiServer
+from webhooks.manifests.conditions import NOT_STARTING
 from webhooks.manifests.registrations import AdmissionKind, Json
 from webhooks.manifests.sources import Sources
 from webhooks.manifests.target import METADATA_NAMES, SYSTEM, Target
@@ -71,14 +72,14 @@ def files(
     Raises:
         ConfigurationError: with every reason for which they must not be written.
     """
-    entries = [each for kind in _KINDS for each in registrations.webhooks(kind, policies, target)]
+    asking = entries(policies, target)
     wanted = set(parts)
     flagged = policies if "api-server" in wanted else [policy for policy in policies if policy.kind in _KINDS]
-    refusals.check(entries, flagged, target)
+    refusals.check(asking, flagged, target)
     registered = [
-        _registration(kind, [each for each in entries if each.kind == kind], target)
+        _registration(kind, [each for each in asking if each.kind == kind], target)
         for kind in _KINDS
-        if any(each.kind == kind for each in entries)
+        if any(each.kind == kind for each in asking)
     ]
     found: list[File] = []
     if "server" in wanted and target.by == "service":
@@ -93,17 +94,25 @@ def files(
 _KINDS: tuple[AdmissionKind, ...] = ("mutating", "validating")
 
 
+def entries(policies: Sequence[AnyPolicy], target: Target) -> list[registrations.Webhook]:
+    """The webhooks of all registrations."""
+    return [each for kind in _KINDS for each in registrations.webhooks(kind, policies, target)]
+
+
 def _registration(kind: AdmissionKind, entries: Sequence[registrations.Webhook], target: Target) -> Document:
     about = [
         f"What the {kind} policies want: {', '.join(each.policy.name for entry in entries for each in entry.wanted)}."
     ]
     if target.exempt:
-        about.append(f"Not in {', '.join(target.exempt)}: a cluster starts from there, and so does the server.")
+        own = ", and so does the server" if target.namespace in target.exempt and target.by == "service" else ""
+        about.append(f"Not in {', '.join(target.exempt)}: a cluster starts from there{own}.")
+    about += [line for entry in entries for line in entry.narrowed(target)]
     if target.version < METADATA_NAMES:
         about.append(f"Before {METADATA_NAMES} not every API server labels namespaces with their names:")
         about += [f"kubectl label namespace {name} kubernetes.io/metadata.name={name}" for name in SYSTEM]
-    if any(name.name == "not-the-clusters-start" for entry in entries for name in entry.conditions(target)):
-        about.append("Nor what the cluster's own components write before any pod can run, such as nodes.")
+    if any(each.name == NOT_STARTING for entry in entries for each in entry.conditions(target)):
+        whose = f" (with service accounts of {', '.join(target.exempted)})" if target.exempted else ""
+        about.append(f"Nor what the cluster's own components{whose} write before any pod can run, such as nodes.")
     if target.ca_bundle is None:
         about.append("Nobody is trusted yet: whoever keeps the certificates fills caBundle in.")
     return Document(registrations.registration(kind, entries, target), "\n".join(about))

@@ -75,12 +75,13 @@ def _tidy(values: frozenset[Any]) -> frozenset[Any]:
     )
 
 
-def _written(resources: Iterable[tuple[str, str]]) -> Iterator[str]:
+def _written(resources: frozenset[tuple[str, str]]) -> Iterator[str]:
+    """As a rule has them; beside ``*`` API servers take no resource by its name, only its subresources."""
     for resource, subresource in sorted(resources):
         if (resource, subresource) == ("*", "*"):
             yield "*/*"
             continue
-        if subresource in ("", "*"):
+        if subresource == "" or (subresource == "*" and ("*", "") not in resources):
             yield resource
         if subresource:
             yield f"{resource}/{subresource}"

@@ -2,16 +2,19 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from webhooks.dispatch import budget
 from webhooks.errors import ConfigurationError
 from webhooks.manifests import selecting
 from webhooks.manifests.registrations import MAX_TIMEOUT, Webhook, enough
-from webhooks.manifests.target import MATCH_CONDITIONS, OLDEST, STATIC_MANIFESTS, SYSTEM, Target
+from webhooks.manifests.target import MATCH_CONDITIONS, OLDEST, STATIC_MANIFESTS, Target
 from webhooks.policy import AnyPolicy
 
 _DNS_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_SERVICE_NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _ASKED_BY_FLAG = ("authorizing", "authenticating", "image_policy")
 
 
@@ -41,9 +44,27 @@ def _of_target(policies: Sequence[AnyPolicy], target: Target) -> Iterator[str]:
         )
     for name in set(target.failure_policies) - {policy.name for policy in policies}:
         yield f"--failure-policy {name}=...: there is no policy of that name"
+    yield from _of_namespaces(target)
+    if target.static and target.ca_bundle is None:
+        yield "--static: nobody fills caBundle into files, so the API server would trust nobody: give --ca-bundle"
+
+
+def _of_namespaces(target: Target) -> Iterator[str]:
+    exempt = replace(target, covered=()).exempt
     for namespace in target.covered:
-        if namespace not in (*SYSTEM, target.namespace):
-            yield f"--cover {namespace}: it is not exempt; {', '.join((*SYSTEM, target.namespace))} are"
+        if namespace in target.exempted:
+            yield f"--cover {namespace} and --exempt {namespace}: one of them"
+        elif namespace not in exempt:
+            yield f"--cover {namespace}: it is not exempt; {', '.join(exempt)} are"
+    for option, names in (("--namespace", (target.namespace,)), ("--exempt", target.exempted)):
+        for name in names:
+            if not _DNS_LABEL.fullmatch(name):
+                yield f"{option} {name!r}: no namespace has such a name: give small letters, digits and hyphens"
+    if not _SERVICE_NAME.fullmatch(target.name):
+        yield (
+            f"--name {target.name!r}: API servers take no such name: give small letters, digits and hyphens, a letter "
+            "first, 63 of them at most"
+        )
 
 
 def _of_names(webhooks: Sequence[Webhook]) -> Iterator[str]:
@@ -88,7 +109,8 @@ def _of(webhook: Webhook, target: Target) -> Iterator[str]:
         if named and named <= set(target.exempt):
             yield (
                 f"{_of_policy(each.policy)}: it wants {', '.join(sorted(named))} alone, which is exempt, so nobody "
-                f"would ask it: give --cover {min(named)} and --failure-policy {each.policy.name}=Ignore"
+                f"would ask it: give --cover {min(named)}, or leave --exempt out, and --failure-policy "
+                f"{each.policy.name}=Ignore"
             )
 
 

@@ -7,10 +7,10 @@ from typing import Any, Literal, TypeAlias
 
 from webhooks.dispatch import budget
 from webhooks.manifests import conditions, kinds, selecting
-from webhooks.manifests.target import MANAGED_BY, STARTUP, FailurePolicy, Target
+from webhooks.manifests.target import MANAGED_BY, NAMESPACED_GROUPS, STARTUP, FailurePolicy, Target
 from webhooks.manifests.wanted import Wanted
 from webhooks.policy import AnyPolicy, SideEffects
-from webhooks.rules import both
+from webhooks.rules import Rule, both
 
 Json: TypeAlias = dict[str, Any]
 AdmissionKind: TypeAlias = Literal["mutating", "validating"]
@@ -61,14 +61,23 @@ class Webhook:
 
     @property
     def can_hinder_start(self) -> bool:
-        """Whether it is asked about what nodes write before anything runs on them, and must answer."""
-        return self.failure == "Fail" and any(
-            rule.group in ("*", group) and rule.resource in ("*", resource)
-            for each in self.wanted
-            if each.operations & {"CREATE", "UPDATE"}
-            for rule in each.rules
+        """Whether it is asked about what is written before anything runs on nodes, and must answer."""
+        return self._hinders_everything or any(
+            rule.group in ("*", group) and rule.resource == resource
+            for rule in self._hindering
             for group, resource in STARTUP
         )
+
+    @property
+    def _hinders_everything(self) -> bool:
+        """Whether it is asked about all that is in no namespace, if only of one group, which may be the network's."""
+        return any(rule.resource == "*" and rule.group not in NAMESPACED_GROUPS for rule in self._hindering)
+
+    @property
+    def _hindering(self) -> list[Rule]:
+        """What cannot be written while we do not answer."""
+        writing = [each for each in self.wanted if each.operations & {"CREATE", "UPDATE"}]
+        return [rule for each in writing for rule in each.rules] if self.failure == "Fail" else []
 
     def timeout(self, target: Target) -> int:
         """The seconds that the API server waits: as many as are chosen, or as its policies need."""
@@ -102,7 +111,19 @@ class Webhook:
         """Its match conditions, where the cluster knows them."""
         if not target.has_conditions:
             return []
-        return conditions.of(self.wanted) + ([conditions.not_starting()] if self.can_hinder_start else [])
+        said = conditions.of(self.wanted)
+        if self.can_hinder_start:
+            said.append(conditions.not_starting(target.component_groups, everything=self._hinders_everything))
+        return said
+
+    def narrowed(self, target: Target) -> list[str]:
+        """What is to be known of policies that name namespaces which are exempt, beside others."""
+        found = [(each.policy, selecting.named_in_vain(each, target)) for each in self.wanted]
+        return [
+            f"Policy {policy.name!r} names {', '.join(names)}, and is not asked there: exempt."
+            for policy, names in found
+            if names
+        ]
 
     def _side_effects(self) -> str:
         effects = {each.policy.side_effects for each in self.wanted}

@@ -66,11 +66,22 @@ def namespaces(wanted: Sequence[Wanted], target: Target) -> list[Requirement]:
 
     Objects without a namespace are asked about in any case.
     """
-    named = named_namespaces(wanted)
-    if named is not None and target.version >= METADATA_NAMES:
-        return [Requirement(NAME_LABEL, "In", named - set(target.exempt))]
-    left_out = frozenset(target.exempt).union(frozenset.intersection(*map(_excluded, wanted)))
+    named = _names(named_namespaces(wanted) or ()) - set(target.exempt)
+    if named and target.version >= METADATA_NAMES:
+        return [Requirement(NAME_LABEL, "In", named)]
+    left_out = _names({*target.exempt, *frozenset.intersection(*map(_excluded, wanted))})
     return [Requirement(NAME_LABEL, "NotIn", left_out)] if left_out else []
+
+
+def named_in_vain(wanted: Wanted, target: Target) -> list[str]:
+    """The namespaces that a policy names, though nobody asks about them."""
+    names = {name for globs in wanted.namespaces for name in globs.texts or ()} & set(target.exempt)
+    return sorted(name for name in names if all(each.match(name) for each in wanted.namespaces))
+
+
+def _names(texts: Iterable[str]) -> frozenset[str]:
+    """Those that a namespace can have: API servers refuse others as values."""
+    return frozenset(text for text in texts if text and _VALUE.fullmatch(text))
 
 
 def named_namespaces(wanted: Sequence[Wanted]) -> frozenset[str] | None:

@@ -21,9 +21,12 @@ STARTUP = (
     ("certificates.k8s.io", "certificatesigningrequests"),
     ("storage.k8s.io", "csinodes"),
 )
+# Groups without a resource of the cluster's own: what they have is in namespaces.
+NAMESPACED_GROUPS = ("apps", "autoscaling", "batch", "coordination.k8s.io", "discovery.k8s.io")
 # Who writes that.
 COMPONENT_GROUPS = ("system:nodes", "system:bootstrappers", "system:serviceaccounts:kube-system")
-COMPONENT_USERS = ("system:apiserver", "system:kube-controller-manager", "system:kube-scheduler")
+API_SERVER = "system:apiserver"
+COMPONENT_USERS = (API_SERVER, "system:kube-controller-manager", "system:kube-scheduler")
 
 
 class Version(NamedTuple):
@@ -60,6 +63,7 @@ class Target:
         failure_policies: the same for single policies, by their names.
         timeout: seconds that the API server waits for admission; None for what the policies need.
         per_policy: whether each policy has a webhook of its own.
+        exempted: namespaces that nobody asks us about, beside those of the cluster and our own.
         covered: namespaces that are exempt elsewhere, and are asked about here.
         static: whether the API server reads its registrations from files.
         version: of the cluster.
@@ -77,6 +81,7 @@ class Target:
     failure_policies: Mapping[str, FailurePolicy] = field(default_factory=dict)
     timeout: int | None = None
     per_policy: bool = False
+    exempted: tuple[str, ...] = ()
     covered: tuple[str, ...] = ()
     static: bool = False
     version: Version = CURRENT
@@ -87,7 +92,13 @@ class Target:
     @property
     def exempt(self) -> tuple[str, ...]:
         """The namespaces that nobody asks us about: a cluster starts from what runs there, and so do we."""
-        return tuple(sorted({self.namespace, *SYSTEM} - set(self.covered)))
+        own = {self.namespace} if self.by == "service" else set()
+        return tuple(sorted({*SYSTEM, *own, *self.exempted} - set(self.covered)))
+
+    @property
+    def component_groups(self) -> tuple[str, ...]:
+        """The groups of who starts the cluster."""
+        return (*COMPONENT_GROUPS, *(f"system:serviceaccounts:{each}" for each in self.exempted))
 
     @property
     def has_conditions(self) -> bool:
