@@ -24,7 +24,7 @@ def test_the_embedded_configuration_is_taken(tmp_path: Path) -> None:
     file.write_text(BLOCKS["AdmissionConfiguration"])
     [entry] = admission.read(file, ["EventRateLimit"])
     [policy] = configure(entry.document(), Site())
-    assert f"/admission/validate/{policy.name}" in BLOCKS["ValidatingWebhookConfiguration"]
+    assert f"/admission/validate/{policy.dns_name}" in BLOCKS["ValidatingWebhookConfiguration"]
 
 
 def test_the_file_is_taken() -> None:
