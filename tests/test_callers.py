@@ -21,7 +21,19 @@ from webhooks.plugin import Site
 from webhooks.tokens import Seal, TokenFile, seal
 
 from .identities import CLIENT, DAY, SERVER, Identity, identity
-from .servers import REVIEWS, SECONDS, Connection, Gate, Reply, Server, await_true, client_context, review, serving
+from .servers import (
+    REVIEWS,
+    SECONDS,
+    Connection,
+    Gate,
+    Reply,
+    Server,
+    await_true,
+    client_context,
+    request,
+    review,
+    serving,
+)
 
 VALIDATE = "/admission/validate"
 GOOD = review()
@@ -416,6 +428,10 @@ def test_handshakes_do_not_outlive_the_authority(tmp_path: Path, folder: Path, c
             raw.sendall(outgoing.read())
             incoming.write(raw.recv(65536))
             callers_ca.write_bytes(identity(folder, "others", authority=True).files[0].read_bytes())
+            server.errors.await_line("certificates are taken over")
+            caller.do_handshake()
+            caller.write(request("POST", VALIDATE, GOOD))
+            raw.sendall(outgoing.read())
             with suppress(ConnectionResetError):
                 assert raw.recv(65536) == b""
 

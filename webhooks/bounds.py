@@ -99,6 +99,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Wait for the first request."""
         super().connection_made(transport)
         self.since = self.loop.time()
+        self._neighbours.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of everything."""

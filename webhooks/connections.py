@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from heapq import nlargest
 from operator import itemgetter
 from typing import Literal, Protocol, TypeAlias
-from weakref import ref
+from weakref import WeakSet, ref
 
 from webhooks import memory
 from webhooks.limits import Limits
@@ -80,6 +80,8 @@ class Connections:
             "end": limits.tls_timeout,
         }
         self._open: set[Connection] = set()
+        self._doubtful: WeakSet[Connection] = WeakSet()
+        self._trusted: Callable[[bytes], bool] = bool
         self._by_peer: Counter[str] = Counter()
         self._crowded: set[str | None] = set()  # where nobody could be sent away since the last look
         self._gauge = meters.gauge("webhooks_connections", "Connections that are open.", ("port",))
@@ -146,15 +148,28 @@ class Connections:
         self._schedule(asyncio.get_running_loop().time())
 
     def expel(self, trusted: Callable[[bytes], bool]) -> None:
-        """End those at once whose callers showed a certificate that is trusted no more, or are still to show one.
+        """End those whose callers show a certificate that is trusted no more.
 
-        A handshake that has begun goes by what was trusted at its beginning.
+        At once; or where a handshake has begun, which goes by what was trusted at its beginning, as soon as it is over.
         """
+        self._trusted = trusted
         for connection in list(self._open):
-            certificate = connection.certificate
-            if connection.stage == "tls" or (certificate is not None and not trusted(certificate)):
-                self._ended.add(self._port, "trust")
-                connection.abort()
+            if connection.stage == "tls":
+                self._doubtful.add(connection)
+            else:
+                self._check(connection)
+
+    def opened(self, connection: Connection) -> None:
+        """Look at one whose handshake is over, if its caller might be trusted no more."""
+        if connection in self._doubtful:
+            self._doubtful.discard(connection)
+            self._check(connection)
+
+    def _check(self, connection: Connection) -> None:
+        certificate = connection.certificate
+        if certificate is not None and not self._trusted(certificate):
+            self._ended.add(self._port, "trust")
+            connection.abort()
 
     def __len__(self) -> int:
         return len(self._open)
