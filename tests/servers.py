@@ -317,6 +317,14 @@ class Server:
     def connect(self, tls: ssl.SSLContext | None = None) -> Connection:
         return Connection(self.port, tls or self.tls, self.name)
 
+    def accepts(self) -> bool:
+        """Whether it lets anybody in at the port for reviews."""
+        try:
+            Connection(self.port, None).close()
+        except ConnectionRefusedError:
+            return False
+        return True
+
     def post(self, path: str, body: bytes, headers: Mapping[str, str] = REVIEWS) -> Reply:
         """Post a review on a connection of its own."""
         with self.connect() as connection:

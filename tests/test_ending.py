@@ -8,20 +8,12 @@ from pathlib import Path
 import pytest
 
 from .load import VALIDATE, Caller, Load, Service, is_ready
-from .servers import POLICIES, Connection, Gate, Server, await_true, review, serving
+from .servers import POLICIES, Gate, Server, await_true, review, serving
 
 LONG = ("--shutdown-delay", "1h")
 PATIENT = "import webhooks.serving\nwebhooks.serving._QUIET = 60\n"  # with connections on which nothing is asked
 
 each_size = pytest.mark.parametrize("workers", [1, 2])
-
-
-def accepts(server: Server) -> bool:
-    try:
-        Connection(server.port, None).close()
-    except ConnectionRefusedError:
-        return False
-    return True
 
 
 def children(server: Server) -> list[int]:
@@ -64,7 +56,7 @@ def test_answers_end_their_connections_then(workers: int, tmp_path: Path) -> Non
     ):
         assert not used.post(VALIDATE, review()).closes
         server.signal()
-        await_true(lambda: not accepts(server), "nobody is let in any more")
+        await_true(lambda: not server.accepts(), "nobody is let in any more")
         for connection in (used, fresh):
             reply = connection.post(VALIDATE, review())
             assert reply.json()["response"]["allowed"] is True
@@ -126,7 +118,7 @@ def test_a_signal_to_all_of_its_processes_is_one_to_it(workers: int, tmp_path: P
             gate.await_policy()
         for process in [server.process.pid, *children(server)]:
             os.kill(process, signal.SIGTERM)
-        await_true(lambda: not accepts(server), "nobody is let in any more")
+        await_true(lambda: not server.accepts(), "nobody is let in any more")
         gate.open()
         for connection in connections:
             assert connection.reply().json()["response"]["allowed"] is True

@@ -23,7 +23,7 @@ from webhooks.workers import Worker
 
 from .builders import image_body, written
 from .packages import denying
-from .servers import POLICIES, SECONDS, Connection, Gate, Server, await_true, review, serving, webhooks
+from .servers import POLICIES, SECONDS, Gate, Server, await_true, review, serving, webhooks
 
 VALIDATE = "/admission/validate"
 WHO = """
@@ -180,7 +180,7 @@ def test_open_reviews_are_answered_before_the_end(tmp_path: Path) -> None:
             connection.request("POST", VALIDATE, gate.review("waits"))
             gate.await_policy()
         server.signal()
-        await_true(lambda: not accepts(server), "nobody is let in any more")
+        await_true(lambda: not server.accepts(), "nobody is let in any more")
         gate.open()
         for connection in connections:
             assert connection.reply().json()["response"]["allowed"] is True
@@ -217,14 +217,6 @@ def test_plugins_of_all_workers(tmp_path: Path) -> None:
     ended = (tmp_path / "ended").read_text().splitlines()
     assert len(ended) == 3
     assert {str(second), parent.strip()} < set(ended)
-
-
-def accepts(server: Server) -> bool:
-    try:
-        Connection(server.port, None).close()
-    except ConnectionRefusedError:
-        return False
-    return True
 
 
 def test_a_terminal_interrupts_all_at_once_whatever_their_policies_do(tmp_path: Path) -> None:

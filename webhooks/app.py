@@ -26,8 +26,9 @@ from webhooks.limits import Limits
 from webhooks.meters import Gauge
 from webhooks.metrics import REFUSED, Metrics, Tally, page
 from webhooks.plugin import Site
-from webhooks.policy import MAX_TIMEOUT, AnyPolicy
+from webhooks.policy import AnyPolicy
 from webhooks.pulse import LOST, Pulse
+from webhooks.registered import MAX_TIMEOUT
 from webhooks.registry import Registry
 from webhooks.running import Runner
 from webhooks.stalls import Stalls

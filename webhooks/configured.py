@@ -4,7 +4,6 @@ import typing
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType, UnionType
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, create_model
@@ -17,7 +16,7 @@ from webhooks.configuration.policies import PolicyEntry
 from webhooks.entries import Entry
 from webhooks.errors import ConfigurationError
 from webhooks.limits import Limits
-from webhooks.options import Option, options
+from webhooks.options import Option, given, options
 from webhooks.plugin import Site
 from webhooks.policy import AnyPolicy
 from webhooks.registry import Registry
@@ -32,9 +31,7 @@ def _in_folder(path: Path, info: ValidationInfo) -> Path:
 
 def _field(hint: Any, default: Any, option: Option) -> tuple[Any, Any]:
     """A setting as a field of a model."""
-    optional = isinstance(hint, UnionType)
-    if optional:
-        [hint] = [each for each in typing.get_args(hint) if each is not NoneType]
+    optional, hint = hint != given(hint), given(hint)
     kept = Field(default, description=option.about)
     if hint is float:
         hint = Annotated[float, *duration(option.least, option.most)]
@@ -132,7 +129,6 @@ def read(file: Path) -> Configuration:
     server: Any = told.server
     settings = {each.name: getattr(server, each.name) for each, _ in options(Settings) if each.name not in _HERE}
     limits = Limits(**{each.name: getattr(server.limits, each.name) for each, _ in options(Limits)})
-    settings["ops_port"] = settings["ops_port"] or None
     return Configuration(file, Settings(**settings, limits=limits), told.policies, document)
 
 

@@ -4,14 +4,13 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import Field
 from pathlib import Path
-from types import NoneType, UnionType
 from typing import Any, TypeAlias, TypeVar
 
 import click
 
 from webhooks.durations import parse_duration
 from webhooks.limits import Limits
-from webhooks.options import Option, options
+from webhooks.options import Option, given, options
 from webhooks.settings import Settings
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -69,7 +68,7 @@ def settings(values: Mapping[str, Any]) -> Settings:
     """The settings that a command was called with."""
     limits = Limits(**{name: values[name] for name in _LIMITS})
     others = {name: value for name, value in values.items() if name not in _LIMITS}
-    return Settings(**others | {"ops_port": others["ops_port"] or None}, limits=limits)
+    return Settings(**others, limits=limits)
 
 
 def defaults(settings: Settings) -> dict[str, Any]:
@@ -99,8 +98,7 @@ def _flag(field: Field[Any], option: Option, **first: Any) -> Callable[[C], C]:
 
 
 def _type(hint: Any, option: Option) -> Any:
-    if isinstance(hint, UnionType):
-        [hint] = [each for each in typing.get_args(hint) if each is not NoneType]
+    hint = given(hint)
     if typing.get_origin(hint) is typing.Literal:
         return click.Choice(typing.get_args(hint))
     if hint is int:

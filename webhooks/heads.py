@@ -10,6 +10,7 @@ from webhooks.answers import Answer, error
 from webhooks.durations import parse_duration
 from webhooks.errors import MalformedReview
 from webhooks.limits import Limits
+from webhooks.registered import MAX_TIMEOUT
 from webhooks.wire.envelopes import HEAD
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
@@ -123,7 +124,6 @@ def timeout(query: bytes) -> float | None:
 
 _MAX_TIMEOUTS = 256
 _MAX_QUERY = 64  # bytes
-_MAX_TIMEOUT = 30.0  # seconds, the longest that a registration may set
 _timeouts: dict[bytes, float] = {}
 
 
@@ -132,7 +132,7 @@ def _parse_timeout(query: bytes) -> float:
         name, _, value = part.partition(b"=")
         if name == b"timeout":
             try:
-                return min(max(0, parse_duration(value.decode())) / 1e9, _MAX_TIMEOUT)
+                return min(max(0, parse_duration(value.decode())) / 1e9, MAX_TIMEOUT)
             except (ValueError, UnicodeDecodeError):
                 return 0
     return 0

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from webhooks.errors import ClusterError, ConfigurationError
 from webhooks.meters import Meters
+from webhooks.registered import API_VERSION, MANAGED_BY, OURS, PLURALS
 from webhooks.repeating import repeated
 from webhooks.settings import Settings
 
@@ -29,10 +30,7 @@ logger = logging.getLogger("webhooks.keeping")
 _INTERVAL = 5.0  # seconds between the times that they are looked at
 _ATTEMPTS = 5  # at one object, that somebody else changes meanwhile
 _CHANGED = (409, 422)
-_LABEL, _VALUE = "app.kubernetes.io/managed-by", "webhooks"
-_API = "/apis/admissionregistration.k8s.io/v1"
 _STRATEGIC = "application/strategic-merge-patch+json"
-_KINDS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 
 
 class Keeper:
@@ -56,7 +54,7 @@ class Keeper:
 
     def attempt(self) -> None:
         """Have API servers trust us; what keeps us from it is logged once, and tried again the next time."""
-        for kind in _KINDS:
+        for kind in PLURALS:
             try:
                 self.keep(kind)
                 self._tell(kind, "")
@@ -78,7 +76,7 @@ class Keeper:
         from webhooks.certificates import bundle
 
         own = bundle.read(self._bundle)
-        path = f"{_API}/{kind}/{self._name}"
+        path = f"/apis/{API_VERSION}/{kind}/{self._name}"
         for _ in range(_ATTEMPTS - 1):
             try:
                 return self._keep(path, own)
@@ -100,9 +98,9 @@ class Keeper:
     def _patch(self, found: Any, own: "Sequence[x509.Certificate]") -> Any:
         """What is to change, and of which version of the object; None for nothing."""
         metadata = found["metadata"]
-        if metadata.get("labels", {}).get(_LABEL) != _VALUE:
+        if metadata.get("labels", {}).get(MANAGED_BY) != OURS:
             raise ConfigurationError(
-                f"{metadata['name']} is not ours, it has no label {_LABEL}: {_VALUE}, so its caBundle stays as it is"
+                f"{metadata['name']} is not ours, it has no label {MANAGED_BY}: {OURS}, so its caBundle stays as it is"
             )
         changes = []
         for webhook in found.get("webhooks", []):

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, get_args
 
 
 @dataclass(frozen=True)
@@ -45,3 +46,11 @@ def options(settings: type) -> Iterator[tuple[Field[Any], Option]]:
     for each in fields(settings):
         if each.default is not MISSING:
             yield each, each.metadata["option"]
+
+
+def given(hint: Any) -> Any:
+    """The type that a setting has where it is given: without None."""
+    if not isinstance(hint, UnionType):
+        return hint
+    [only] = [each for each in get_args(hint) if each is not NoneType]
+    return only

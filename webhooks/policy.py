@@ -33,6 +33,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.exemptions import Exemption
 from webhooks.globs import EVERYTHING, Globs
 from webhooks.matching import AccessMatch, AdmissionMatch, AnyMatch, ImageMatch
+from webhooks.registered import MAX_TIMEOUT
 from webhooks.rules import rules
 from webhooks.selectors import Selector
 from webhooks.wire import admission, authentication, authorization, images
@@ -323,7 +324,6 @@ def _some(resources: Sequence[str]) -> Sequence[str]:
     return resources
 
 
-MAX_TIMEOUT = 30  # seconds that API servers wait at most
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 _DEFAULT_OPERATIONS = ("CREATE", "UPDATE", "CONNECT")
 

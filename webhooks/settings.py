@@ -76,6 +76,9 @@ class Settings:
     context: str | None = option(None, "Which context of it; else the current one.", metavar="NAME")
     limits: Limits = field(default_factory=Limits)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ops_port", self.ops_port or None)
+
     def check(self) -> None:
         """See that they go together; no file is looked at.
 

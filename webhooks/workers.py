@@ -206,9 +206,7 @@ def run(settings: Settings) -> None:
     """
     meters = Meters()
     log = logs.configure(settings.log_level, meters)
-    app, _ = serving.application(
-        settings, Meters(), log
-    )  # each worker makes its own: this one only shows that they can
+    app, _ = serving.application(settings, Meters(), log)  # this one only shows that each worker can make its own
     asyncio.run(app.site.close())
     sockets = serving.Sockets(settings)
     with renewing(settings) as files, keeping(settings, meters):

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 from webhooks.configuration.fields import Model, duration, one_of, wrong
 from webhooks.errors import ConfigurationError
 from webhooks.references import ImageReference
+from webhooks.registered import MAX_TIMEOUT
 from webhooks.rules import Rule
 from webhooks.selectors import Selector
 from webhooks.wire.admission import OPERATIONS
@@ -139,7 +140,7 @@ class PolicyEntry(Model):
         Literal["deny", "allow"] | None, Field(description="What a failure of the policy counts as.")
     ] = None
     timeout: Annotated[
-        Annotated[float, *duration(0.001, 30)] | None, Field(description="How long it may take, such as 2s.")
+        Annotated[float, *duration(0.001, MAX_TIMEOUT)] | None, Field(description="How long it may take, such as 2s.")
     ] = None
     isolation: Annotated[
         bool | None, Field(description="Whether it runs in a process of its own, which can be killed.")

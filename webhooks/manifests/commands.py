@@ -14,7 +14,8 @@ import click
 
 from webhooks import __version__
 from webhooks.errors import ConfigurationError
-from webhooks.manifests.target import CURRENT, By, FailurePolicy, Target, Version
+from webhooks.manifests.target import CURRENT, PARTS, By, FailurePolicy, Target, Version
+from webhooks.registered import MAX_TIMEOUT
 
 if TYPE_CHECKING:
     from webhooks.configured import Configuration
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from webhooks.settings import Settings
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
-_PARTS = ("server", "registrations", "api-server")
 
 
 class _Version(click.ParamType[Version]):
@@ -49,7 +49,7 @@ class _Version(click.ParamType[Version]):
 @click.option(
     "-o", "--output", "folder", type=click.Path(path_type=Path, file_okay=False), help="Where to; else stdout."
 )
-@click.option("--only", "parts", type=click.Choice(_PARTS), multiple=True, help="Write this part alone. Repeatable.")
+@click.option("--only", "parts", type=click.Choice(PARTS), multiple=True, help="Write this part alone. Repeatable.")
 @click.option(
     "--check", is_flag=True, help="Write nothing; tell how -o DIR, or else the cluster, differs. Exit code 1."
 )
@@ -74,7 +74,9 @@ class _Version(click.ParamType[Version]):
     metavar="[POLICY=]Fail|Ignore",
     help="What requests come to while the server does not answer; else as the policies say. Repeatable.",
 )
-@click.option("--timeout", type=click.IntRange(1, 30), help="Seconds to wait for admission; else what policies need.")
+@click.option(
+    "--timeout", type=click.IntRange(1, MAX_TIMEOUT), help="Seconds to wait for admission; else what policies need."
+)
 @click.option("--per-policy", is_flag=True, help="Register each policy by itself.")
 @click.option(
     "--exempt",
@@ -108,7 +110,7 @@ def manifests(**options: Any) -> None:
     job = _Job(**{name: options.pop(name) for name in _Job.__dataclass_fields__})
     with redirect_stdout(sys.stderr):  # what policies print when they are loaded is none of what is written
         told = _Told.of(job)
-    parts = job.parts or _PARTS
+    parts = job.parts or PARTS
     target = _target(options, told, parts)
     files = _files(told, target, parts)
     for line in _narrowed(told, target, parts):

@@ -10,10 +10,9 @@ from webhooks import resources
 from webhooks.errors import ConfigurationError
 from webhooks.manifests.files import File
 from webhooks.manifests.registrations import Json
-from webhooks.manifests.target import MANAGED_BY
+from webhooks.registered import API_VERSION, KINDS, MANAGED_BY, OURS
 
-_REGISTRATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-_LABEL, _INSTANCE = "app.kubernetes.io/managed-by", "app.kubernetes.io/instance"
+_INSTANCE = "app.kubernetes.io/instance"
 _SHOWN = 120  # characters of a value
 # What an API server says of a webhook of which nobody has said anything.
 _USUAL = {
@@ -26,7 +25,7 @@ _USUAL = {
     "matchConditions": [],
 }
 # What is told of, though nobody would write it, below these fields: all that somebody has added; of some kinds, always.
-_STRICT_KINDS = (*_REGISTRATIONS, "ClusterRole", "ClusterRoleBinding", "NetworkPolicy")
+_STRICT_KINDS = (*KINDS, "ClusterRole", "ClusterRoleBinding", "NetworkPolicy")
 _STRICT_FIELDS = ("data", "selector", "labelSelector", "securityContext")
 # Elsewhere: what changes what runs, or who reaches it.
 _TOLD_FIELDS = (
@@ -78,8 +77,8 @@ def of_cluster(cluster: Cluster, files: Iterable[File]) -> Iterator[str]:
         there = cluster.get(path(each))
         if there is None:
             yield f"{_named(each)}: missing"
-        elif there["metadata"].get("labels", {}).get(_LABEL) != MANAGED_BY:
-            yield f"{_named(each)}: not ours, it has no label {_LABEL}: {MANAGED_BY}"
+        elif there["metadata"].get("labels", {}).get(MANAGED_BY) != OURS:
+            yield f"{_named(each)}: not ours, it has no label {MANAGED_BY}: {OURS}"
         else:
             yield from (f"{_named(each)}: {line}" for line in different(each, there))
     for instance in sorted({each["metadata"]["labels"][_INSTANCE] for each in objects}):
@@ -88,9 +87,9 @@ def of_cluster(cluster: Cluster, files: Iterable[File]) -> Iterator[str]:
 
 def _left_over(cluster: Cluster, instance: str, wanted: set[str]) -> Iterator[str]:
     """Registrations of ours that nothing asks for any more, which go on denying."""
-    ours = f"{_LABEL}%3D{MANAGED_BY}%2C{_INSTANCE}%3D{instance}"
-    for kind in _REGISTRATIONS:
-        collection = path({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": ""}})
+    ours = f"{MANAGED_BY}%3D{OURS}%2C{_INSTANCE}%3D{instance}"
+    for kind in KINDS:
+        collection = path({"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": ""}})
         found = cluster.get(f"{collection.removesuffix('/')}?labelSelector={ours}")
         for each in (found or {}).get("items", []):
             name = _named({"kind": kind, **each})

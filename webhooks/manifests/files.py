@@ -9,14 +9,13 @@ from webhooks.manifests.apiserver import AUTHORITY, CALLBACKS, CERTIFICATE, KEY,
 from webhooks.manifests.conditions import NOT_STARTING
 from webhooks.manifests.registrations import AdmissionKind, Json
 from webhooks.manifests.sources import Sources
-from webhooks.manifests.target import METADATA_NAMES, SYSTEM, Target
+from webhooks.manifests.target import METADATA_NAMES, PARTS, SYSTEM, Target
 from webhooks.manifests.workload import Workload
 from webhooks.policy import AnyPolicy, Kind
 from webhooks.reviewing.writing import written
 from webhooks.settings import Settings
 
 API_SERVER = "apiserver"  # the folder of what is no object
-PARTS = ("server", "registrations", "api-server")
 
 
 @dataclass(frozen=True)

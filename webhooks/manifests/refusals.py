@@ -8,9 +8,10 @@ from itertools import chain
 from webhooks.dispatch import budget
 from webhooks.errors import ConfigurationError
 from webhooks.manifests import selecting
-from webhooks.manifests.registrations import MAX_TIMEOUT, Webhook, enough
+from webhooks.manifests.registrations import Webhook, enough
 from webhooks.manifests.target import MATCH_CONDITIONS, OLDEST, STATIC_MANIFESTS, Target
 from webhooks.policy import AnyPolicy
+from webhooks.registered import MAX_TIMEOUT
 
 _DNS_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")

@@ -5,22 +5,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from webhooks import registered
 from webhooks.dispatch import budget
 from webhooks.manifests import conditions, kinds, selecting
-from webhooks.manifests.target import MANAGED_BY, NAMESPACED_GROUPS, STARTUP, FailurePolicy, Target
+from webhooks.manifests.target import NAMESPACED_GROUPS, STARTUP, FailurePolicy, Target
 from webhooks.manifests.wanted import Wanted
 from webhooks.policy import AnyPolicy, SideEffects
+from webhooks.registered import MAX_TIMEOUT
 from webhooks.rules import Rule, both
 
 Json: TypeAlias = dict[str, Any]
 AdmissionKind: TypeAlias = Literal["mutating", "validating"]
 
-DEFAULT_TIMEOUT, MAX_TIMEOUT = 10, 30  # seconds, the API's own
+DEFAULT_TIMEOUT = 10  # seconds, the API's own
 
 _PATHS: Mapping[AdmissionKind, str] = {"mutating": "/admission/mutate", "validating": "/admission/validate"}
 _KINDS: Mapping[AdmissionKind, str] = {
-    "mutating": "MutatingWebhookConfiguration",
-    "validating": "ValidatingWebhookConfiguration",
+    "mutating": registered.MUTATING,
+    "validating": registered.VALIDATING,
 }
 _SIDE_EFFECTS: Mapping[SideEffects, str] = {"none": "None", "none_on_dry_run": "NoneOnDryRun"}
 _DOMAIN: Mapping[AdmissionKind, str] = {"mutating": "mutate.webhooks.svc.io", "validating": "validate.webhooks.svc.io"}
@@ -167,7 +169,7 @@ def _hinders_converting(wanted: Sequence[Wanted]) -> bool:
 def registration(kind: AdmissionKind, entries: Sequence[Webhook], target: Target) -> Json:
     """The object that registers entries of a kind."""
     return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
+        "apiVersion": registered.API_VERSION,
         "kind": _KINDS[kind],
         "metadata": {"name": name(target), "labels": labels(target.name)},
         "webhooks": [entry.written(target) for entry in entries],
@@ -184,7 +186,7 @@ def labels(instance: str) -> dict[str, str]:
     return {
         "app.kubernetes.io/name": "webhooks",
         "app.kubernetes.io/instance": instance,
-        "app.kubernetes.io/managed-by": MANAGED_BY,
+        registered.MANAGED_BY: registered.OURS,
     }
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 By: TypeAlias = Literal["service", "url", "localhost"]
 FailurePolicy: TypeAlias = Literal["Fail", "Ignore"]
 
-MANAGED_BY = "webhooks"
+PARTS = ("server", "registrations", "api-server")
 SYSTEM = ("kube-node-lease", "kube-public", "kube-system")
 
 # What a node or its kubelet writes before any pod can run, and before we can: (group, resource).

@@ -10,6 +10,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.manifests.registrations import Json, labels
 from webhooks.manifests.sources import HOME, Sources
 from webhooks.manifests.target import DISRUPTION_BUDGETS, Target
+from webhooks.registered import PLURALS
 from webhooks.settings import Settings
 
 _MAX_CONFIG_MAP = 1024 * 1024  # bytes, the API's own
@@ -73,7 +74,7 @@ class Workload:
         group = "rbac.authorization.k8s.io"
         rule = {
             "apiGroups": ["admissionregistration.k8s.io"],
-            "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+            "resources": list(PLURALS),
             "resourceNames": [managed],
             "verbs": ["get", "patch"],
         }
