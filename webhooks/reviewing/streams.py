@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 from webhooks.reviewing.trees import Tree, Unreadable
+from webhooks.wire.documents import repeated
 
 STDIN = "-"
 MAX_SIZE = 256 * 1024 * 1024  # bytes of one file
@@ -189,11 +190,7 @@ def _json_problem(error: Exception, file: str, line: int, start: int) -> Problem
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise ValueError(f"the key {key[:64]!r} is there twice")
-            seen.add(key)
+        raise ValueError(f"the key {repeated(pairs)[:64]!r} is there twice")
     return members
 
 

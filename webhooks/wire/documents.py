@@ -185,12 +185,14 @@ def load_exactly(raw: bytes, depth: int = _OBJECT_DEPTH) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise MalformedReview(f"duplicate key {key[:64]!r}")
-            seen.add(key)
+        raise MalformedReview(f"duplicate key {repeated(pairs)[:64]!r}")
     return members
+
+
+def repeated(pairs: list[tuple[str, Any]]) -> str:
+    """The first key that is there again, among pairs of which some are."""
+    seen: set[str] = set()
+    return next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
 
 
 def _no_constant(name: str) -> NoReturn:
