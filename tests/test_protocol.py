@@ -50,6 +50,7 @@ RECORDED = {name: (PATHS[path], body) for path in PATHS for name, body in record
 VALIDATE = "/admission/validate"
 LIMIT = 7 * 1024 * 1024
 GOOD = review()
+ASKING = request("POST", VALIDATE, headers={**REVIEWS, "Expect": "100-continue", "Content-Length": str(len(GOOD))})
 ACCESS = written(access_body(verb="get", resource="widgets", name="web")).strip()
 TOKEN = written(token_body("good")).strip()
 IMAGES = written(image_body("a@sha256:0")).strip()
@@ -673,8 +674,7 @@ def test_http_1_0(headers: Mapping[str, str], connection: Connection) -> None:
 
 
 def test_expect_100_continue(connection: Connection) -> None:
-    head = request("POST", VALIDATE, headers={**REVIEWS, "Expect": "100-continue", "Content-Length": str(len(GOOD))})
-    connection.send(head)
+    connection.send(ASKING)
     assert connection.reply().status == 100
     connection.send(GOOD)
     assert connection.reply().json()["response"]["allowed"] is True
@@ -742,6 +742,25 @@ def test_a_malformed_request_behind_a_review(servers: Servers) -> None:
         assert connection.reply().json()["response"]["allowed"] is True
         assert connection.reply().status == 400
         assert connection.is_closed()
+
+
+def test_a_malformed_request_behind_an_answer(servers: Servers) -> None:
+    """The answer is there, and not yet sent, when the other has to be refused."""
+    with servers.own.connect() as connection:
+        connection.send(request("POST", "/audit", b"{}") + b"rubbish\r\n\r\n")
+        replies = connection.reply(), connection.reply()
+        assert [(reply.status, reply.closes) for reply in replies] == [(400, False), (400, True)]
+        assert "HTTP" in replies[1].json()["message"]
+        assert connection.is_closed()
+
+
+def test_a_body_is_asked_for_behind_an_answer(servers: Servers) -> None:
+    with servers.own.connect() as connection:
+        connection.send(request("POST", "/audit", b"{}") + ASKING)
+        assert connection.reply().status == 400
+        assert connection.reply().status == 100
+        connection.send(GOOD)
+        assert connection.reply().status == 200
 
 
 def test_websockets_are_not_spoken(connection: Connection) -> None:

@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from webhooks.answers import Answer, error
 from webhooks.connections import Connections, Stage
 from webhooks.heads import BadHead, check_framing, check_size
+from webhooks.outbox import Outbox
 
 CLOSE = (b"connection", b"close")  # the header of an answer that ends its connection
 
@@ -28,6 +29,7 @@ class BoundedProtocol(HttpToolsProtocol):
     Args:
         peer: the address that the connection comes from.
         connections: those of its port, and what their requests may be.
+        outbox: what sends answers.
         config: what the base class takes.
 
     Attributes:
@@ -38,12 +40,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     opening: asyncio.Task[None]
 
-    def __init__(self, peer: str, connections: Connections, **config: Any) -> None:
+    def __init__(self, peer: str, connections: Connections, outbox: Outbox, **config: Any) -> None:
         super().__init__(**config)
         self.peer = peer
         self.since = self.loop.time()
         self._neighbours = connections
         self._limits = connections.limits
+        self._outbox = outbox
         self.headers = []
         self._reading: Stage = "header"
         self._unparsed = 0  # bytes that came since the parser had the last to tell of a head or a body
@@ -243,8 +246,14 @@ class BoundedProtocol(HttpToolsProtocol):
         ]
         lines = b"".join([b"%s: %s\r\n" % header for header in headers])
         self.since = self.loop.time()
-        self.transport.write(b"%s%s\r\n%s" % (STATUS_LINE[answer.code], lines, answer.body))
-        self.transport.close()
+        self.send(b"%s%s\r\n%s" % (STATUS_LINE[answer.code], lines, answer.body), last=True)
+
+    def send(self, answer: bytes, *, last: bool = False) -> None:
+        """Send an answer, or a part of one, soon; where it is the last one, end the connection behind it."""
+        self._outbox.put(self.transport, answer)
+        if last:
+            self._outbox.send()
+            self.transport.close()
 
     def pause_writing(self) -> None:
         """Hear no more of a caller that does not take its answers."""

@@ -19,6 +19,7 @@ from webhooks.bounds import CLOSE, BoundedProtocol
 from webhooks.callers import Caller, Met
 from webhooks.connections import Connections
 from webhooks.endpoints import AnyEndpoint
+from webhooks.outbox import Outbox
 
 _STATUS = STATUS_LINE | {code: b"%s%s: %s\r\n" % (STATUS_LINE[code], *header) for code, header in HEADERS.items()}
 _KEEP = b"%s%scontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s"
@@ -55,8 +56,8 @@ class _Review(msgspec.Struct, eq=False):
 class ReviewProtocol(BoundedProtocol):
     """Answers reviews itself and leaves every other request to the application."""
 
-    def __init__(self, peer: str, connections: Connections, **config: Any) -> None:
-        super().__init__(peer, connections, **config)
+    def __init__(self, peer: str, connections: Connections, outbox: Outbox, **config: Any) -> None:
+        super().__init__(peer, connections, outbox, **config)
         app = self.config.app
         self._endpoints = app.endpoints_by_path  # type: ignore[union-attr]
         self._heads = app.heads  # type: ignore[union-attr]
@@ -101,7 +102,7 @@ class ReviewProtocol(BoundedProtocol):
         elif not review.limit:
             self._reply(review, review.endpoint.refuse(self._heads.too_large(), b"", review.caller))
         else:
-            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a review's body, up to the limit."""
@@ -153,7 +154,5 @@ class ReviewProtocol(BoundedProtocol):
             self._headers = headers, b"".join(lines), CLOSE in headers
         close = answer.close or not review.keep_alive or self._headers[2]
         head = _CLOSE if close else _KEEP
-        self.transport.write(head % (_STATUS[answer.code], self._headers[1], len(answer.body), answer.body))
-        if close:
-            self.transport.close()
+        self.send(head % (_STATUS[answer.code], self._headers[1], len(answer.body), answer.body), last=close)
         self.on_response_complete()

@@ -29,6 +29,7 @@ from webhooks.limits import Limits
 from webhooks.lines import Lines
 from webhooks.listening import Listener, allow
 from webhooks.meters import Meters
+from webhooks.outbox import Outbox
 from webhooks.plugin import Site
 from webhooks.protocol import ReviewProtocol
 from webhooks.reloading import Reloader
@@ -145,6 +146,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer."""
         await super().startup([])
+        self._outbox = Outbox(asyncio.get_running_loop())
         self.servers = [Listener(each, self._tls, self._connections, self._make) for each in sockets or ()]  # type: ignore[misc]
         self._connections.watch()
         if self._started is not None:
@@ -152,7 +154,8 @@ class Server(uvicorn.Server):
 
     def _make(self, peer: str) -> BoundedProtocol:
         """The protocol of a connection."""
-        return self._http(peer, self._connections, config=self.config, server_state=self.server_state, app_state={})
+        state = self.server_state
+        return self._http(peer, self._connections, self._outbox, config=self.config, server_state=state, app_state={})
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let nobody in any more, end each connection with its next answer, and wait for that.
