@@ -408,10 +408,16 @@ def _refuse(reason: str) -> NoReturn:
     raise PatchError(reason)
 
 
-def _tokens(operation: Mapping[str, Any], field: str) -> list[str]:
-    text = operation.get(field)
-    if not isinstance(text, str):
-        _refuse(f"no {field}" if field not in operation else f"{field} is not a string")
+def tokens_of(text: str, field: str = "path") -> list[str]:
+    """What a JSON Pointer leads through: names of members and indices, as text.
+
+    Args:
+        text: the pointer.
+        field: what a message calls it.
+
+    Raises:
+        PatchError: it is none, or leads too deep.
+    """
     if not text:
         return []
     if text[0] != "/" or ("~" in text and _BAD_ESCAPE.search(text)):
@@ -420,6 +426,13 @@ def _tokens(operation: Mapping[str, Any], field: str) -> list[str]:
         _refuse(f"{field} leads more than {MAX_DEPTH} levels deep")
     tokens = text[1:].split("/")
     return [token.replace("~1", "/").replace("~0", "~") for token in tokens] if "~" in text else tokens
+
+
+def _tokens(operation: Mapping[str, Any], field: str) -> list[str]:
+    text = operation.get(field)
+    if not isinstance(text, str):
+        _refuse(f"no {field}" if field not in operation else f"{field} is not a string")
+    return tokens_of(text, field)
 
 
 def _value(operation: Mapping[str, Any], tokens: list[str]) -> Any:

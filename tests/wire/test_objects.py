@@ -61,16 +61,25 @@ PODS = st.fixed_dictionaries(
 )
 MAPS = ["/metadata/labels", "/metadata/annotations"]
 ENDS = ["", "/a", "/b~1c", "/d~0e", "/", "/-", "/none/of/it"]
-OPERATIONS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "op": st.sampled_from(["add", "replace", "remove", "test"]),
-            "path": st.sampled_from([*(map_ + end for map_ in MAPS for end in ENDS), "/metadata", "/metadata/name"]),
-            "value": st.sampled_from(["x", "", None, 1, True, {}, {"a": "x"}, {"a": 1}, []]),
-        }
-    ),
-    min_size=1,
-    max_size=3,
+PLACES = [
+    *("", "/kind", "/status", "/metadata", "/metadata/name", "/metadata/uid", "/metadata/unknown/a"),
+    *("/spec", "/spec/nodeName", "/spec/none", "/spec/none/of/it", "/spec/volumes/1", "/spec/containers"),
+    *(f"/spec/containers/{end}" for end in ("0", "1", "-", "01", "name", "0/image", "0/other", "1/image", "-/image")),
+]
+VALUES = st.sampled_from(["x", "", None, 1, True, {}, {"a": "x"}, {"a": 1}, [], [{"image": "b:1"}], {"image": "app:1"}])
+
+
+def operations_at(places: list[str], names: list[str]) -> st.SearchStrategy[list[Json]]:
+    where = st.sampled_from(places)
+    one = st.fixed_dictionaries({"op": st.sampled_from(names), "path": where, "from": where, "value": VALUES})
+    return st.lists(one, min_size=1, max_size=3)
+
+
+SIMPLE = ["add", "replace", "remove", "test"]
+OPERATIONS = (
+    operations_at([map_ + end for map_ in MAPS for end in ENDS], SIMPLE)
+    | operations_at(PLACES, SIMPLE)
+    | operations_at([*PLACES, *MAPS], [*SIMPLE, "move", "copy"])
 )
 
 
@@ -110,7 +119,7 @@ def test_an_outline_tells_what_the_whole_tells(tree: Json) -> None:
 
 
 @given(PODS, OPERATIONS)
-def test_a_patch_does_to_an_outline_what_it_does_to_the_whole(tree: Json, operations: list[Json]) -> None:
+def test_a_patch_does_to_an_object_as_it_came_what_it_does_to_the_whole(tree: Json, operations: list[Json]) -> None:
     outlined, whole = both(tree)
     mine, its = (_result(lambda each=each: each.patched(operations)) for each in (outlined, whole))
     if isinstance(its, Object):
@@ -143,6 +152,19 @@ def test_what_is_only_labelled_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -
     changed = found.patched([{"op": "add", "path": "/metadata/labels/tier", "value": "front"}])
     assert changed.labels() == {"app": "web", "tier": "front"}
     assert found.labels() == {"app": "web"}
+
+
+def test_what_is_patched_elsewhere_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, _ = both(pod(labels={"app": "web"}, nodeName="a"))
+    with monkeypatch.context() as patched:
+        patched.setattr(objects.Document, "tree", property(lambda _: pytest.fail("was decoded")))
+        changed = found.patched([{"op": "replace", "path": "/spec/nodeName", "value": "b"}])
+        assert changed is not found
+        assert found.patched([{"op": "replace", "path": "/spec/nodeName", "value": "a"}]) is found
+        assert changed.labels() == {"app": "web"}
+        assert [each.image for each in changed.containers(dict)] == ["registry.k8s.io/app:1"]
+    assert changed.tree["spec"]["nodeName"] == "b"
+    assert found.tree["spec"]["nodeName"] == "a"
 
 
 def test_labels_are_copies() -> None:

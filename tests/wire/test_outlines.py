@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from webhooks.wire.outlines import Outline, decode_known, outline_of
+from webhooks.wire.outlines import Outline, apart, decode_known, outline_of
 
 from ..builders import Json, pod, recorded, written
 
@@ -102,6 +102,36 @@ NONE = {
 @pytest.mark.parametrize("name", NONE)
 def test_what_is_not_sure_has_none(name: str) -> None:
     assert outlined(NONE[name], "Pod") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "expected"),
+    [
+        ("Pod", "/spec/nodeName", True),
+        ("Pod", "/spec/containersOfAnotherKind", True),
+        ("Pod", "/spec/securityContext/seccompProfile", True),
+        ("Pod", "/metadata/uid", True),
+        ("Pod", "/status", True),
+        ("Pod", "/metadata/labels/a", False),
+        ("Pod", "/metadata/name", False),
+        ("Pod", "/metadata", False),
+        ("Pod", "/spec", False),
+        ("Pod", "/spec/containers", False),
+        ("Pod", "/spec/initContainers/0/image", False),
+        ("Pod", "/kind", False),
+        ("Pod", "", False),
+        ("Deployment", "/spec/replicas", True),
+        ("Deployment", "/spec/containers", True),
+        ("Deployment", "/spec/template/metadata/labels/a", True),
+        ("Deployment", "/spec/template", False),
+        ("Deployment", "/spec/template/spec/containers/0", False),
+        ("ConfigMap", "/data/a", False),
+    ],
+)
+def test_what_an_outline_tells_nothing_of_may_change_without_it(kind: str, path: str, expected: bool) -> None:
+    assert apart(kind, [{"op": "add", "path": path}]) is expected
+    touching = {"op": "add", "path": "/metadata/name"}
+    assert not apart(kind, [{"op": "add", "path": path}, touching])
 
 
 def test_a_name_in_another_case_is_another_name() -> None:

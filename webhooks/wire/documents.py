@@ -85,12 +85,13 @@ class Document:
 
     def written(self) -> bytes:
         """The value as JSON: as it came, or where it was made here, as it is now."""
-        raw = self._raw() if callable(self._raw) else self._raw
-        return bytes(raw) or orjson.dumps(self.tree)
+        return bytes(self._as_it_came()) or orjson.dumps(self.tree)
+
+    def _as_it_came(self) -> bytes | msgspec.Raw:
+        return self._raw() if callable(self._raw) else self._raw  # type: ignore[no-any-return]
 
     def _read(self) -> tuple[Any, bytes | None]:
-        raw = self._raw() if callable(self._raw) else self._raw
-        return _read(bytes(raw), _OBJECT_DEPTH)
+        return _read(bytes(self._as_it_came()), _OBJECT_DEPTH)
 
     def lend(self) -> Any:
         """The tree, to somebody who must not change it: `intact` tells whether that was so."""

@@ -9,7 +9,7 @@ need be. What does not prove so (a field newer than this list, another writer's 
 passed over, as in objects that nobody reads, syntax is all that is checked.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -78,6 +78,19 @@ def outline_of(known: Any, kind: str) -> Outline | None:
     for key in place:
         pod = getattr(pod, key) if pod else pod
     return Outline(metadata.name, metadata.generateName, metadata.labels, metadata.annotations, pod, pointer)
+
+
+def apart(kind: str, operations: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether JSON Patch operations leave alone what an outline tells of.
+
+    Args:
+        kind: of the object that they are applied to.
+        operations: none of which looks elsewhere than at its path.
+    """
+    if kind not in _TOLD:
+        return False
+    paths = [f"{operation['path']}/" for operation in operations]
+    return not any(path.startswith(place) or place.startswith(path) for path in paths for place in _TOLD[kind])
 
 
 def volumes_of(outline: Outline) -> Sequence[Any] | None:
@@ -207,6 +220,14 @@ def _object(spec: Any) -> Any:
 # The types of the kinds that have outlines.
 KNOWN: Mapping[str, Any] = {kind: _object(spec) for kind, (spec, _) in _SPECS.items()}
 _PLACES = {kind: (place, "/" + "/".join(place)) for kind, (_, place) in _SPECS.items()}
+_TOLD = {
+    kind: (
+        *("/kind/", "/apiVersion/"),
+        *(f"/metadata/{field}/" for field in ("name", "generateName", "labels", "annotations")),
+        *(f"{pointer}/{field}/" for field in ("containers", "initContainers", "ephemeralContainers", "volumes")),
+    )
+    for kind, (_, pointer) in _PLACES.items()
+}
 _decoders = {kind: msgspec.json.Decoder(type_).decode for kind, type_ in KNOWN.items()}
 _decode_volumes: Callable[[msgspec.Raw], Any] = msgspec.json.Decoder(_list(_Volume)).decode
 _encode = msgspec.json.Encoder().encode
