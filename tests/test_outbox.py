@@ -7,25 +7,7 @@ import pytest
 
 from webhooks.outbox import Outbox
 
-
-class Recorder(asyncio.Transport):
-    """A transport that notes what is written to it, in a log that it shares with others."""
-
-    def __init__(self, name: str, log: list[tuple[str, bytes]]) -> None:
-        super().__init__()
-        self._name = name
-        self._log = log
-        self._closing = False
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self._log.append((self._name, bytes(data)))
-
-    def close(self) -> None:
-        self._closing = True
-
-    def is_closing(self) -> bool:
-        return self._closing
-
+from .transports import Recorder
 
 Log = list[tuple[str, bytes]]
 Scene = Callable[[Outbox, Recorder, Recorder, Log], Awaitable[None]]

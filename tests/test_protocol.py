@@ -599,6 +599,48 @@ def test_twenty_reviews_in_one_segment(connection: Connection) -> None:
     assert_serves(connection)
 
 
+def test_heads_that_come_again(connection: Connection) -> None:
+    """From the second on they are known; their bodies, and what is asked in between, make no difference."""
+    for number, value in enumerate(["", "x" * 10, "", "x" * 60_000, "x" * 200_000, "y"]):
+        for path in (VALIDATE, "/admission/mutate"):
+            connection.request("POST", path, review(uid=f"{number}{path}", value=value))
+            assert uids(connection, 1) == [f"{number}{path}"]
+        assert connection.post(VALIDATE, review("denied")).json()["response"]["allowed"] is False
+        connection.request("GET", "/livez", headers={})
+        assert connection.reply().body == b"ok"
+
+
+def test_known_heads_in_pieces_and_in_a_row(connection: Connection) -> None:
+    requests = [request("POST", VALIDATE, review(uid=uid)) for uid in "abcd"]
+    for each in requests[:2]:
+        connection.send(each)
+    assert uids(connection, 2) == ["a", "b"]
+    connection.send(requests[2])
+    assert uids(connection, 1) == ["c"]
+    connection.send(b"".join(requests) + requests[0][:40])
+    assert uids(connection, 4) == ["a", "b", "c", "d"]
+    connection.send(requests[0][40:-5])
+    assert connection.is_silent()
+    connection.send(requests[0][-5:] + requests[1])
+    assert uids(connection, 2) == ["a", "b"]
+    with Gate() as gate:
+        for body in (gate.review("waits", uid="e"), review(uid="f")):
+            connection.request("POST", VALIDATE, body)
+        gate.await_policy()
+        assert connection.is_silent()
+        gate.open()
+        assert uids(connection, 2) == ["e", "f"]
+
+
+def test_a_known_head_before_a_bad_body(connection: Connection) -> None:
+    for uid in "abc":
+        connection.request("POST", VALIDATE, review(uid=uid))
+        assert uids(connection, 1) == [uid]
+    connection.request("POST", VALIDATE, b"{")
+    assert connection.reply().status == 400
+    assert_serves(connection)
+
+
 @pytest.mark.parametrize("slow", ["waits", "hangs"])
 def test_reviews_behind_a_slow_one(slow: str, connection: Connection) -> None:
     with Gate() as gate:

@@ -111,10 +111,20 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read on, and refuse what is no HTTP or more than there may be."""
-        size = len(data)
-        if size > _PIECE:
+        if len(data) > _PIECE:
             self._read_in_pieces(memoryview(data))
-            return
+        else:
+            self._read(data)
+
+    def _read_in_pieces(self, data: memoryview) -> None:
+        """Read much, and no more than a piece of it beyond the limits."""
+        for start in range(0, len(data), _PIECE):
+            self._read(data[start : start + _PIECE])
+            if self._refusal is not None or self.transport.is_closing():
+                return
+
+    def _read(self, data: bytes | memoryview) -> None:
+        size = len(data)
         if self._reading != "idle" or size > self._limits.max_header_bytes:
             self._unparsed += size
         try:
@@ -128,13 +138,6 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(bad if isinstance(bad, BadHead) else BadHead("no valid HTTP request"))
         if not self.since:
             self.since = self.loop.time()
-
-    def _read_in_pieces(self, data: memoryview) -> None:
-        """Read much, and no more than a piece of it beyond the limits."""
-        for start in range(0, len(data), _PIECE):
-            self.data_received(data[start : start + _PIECE])  # type: ignore[arg-type]
-            if self._refusal is not None or self.transport.is_closing():
-                return
 
     def _check_rest(self) -> None:
         """Make sure that what has come of a request is not too much of anything but a body.

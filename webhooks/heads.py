@@ -9,6 +9,7 @@ import msgspec
 from webhooks.answers import Answer, error
 from webhooks.durations import parse_duration
 from webhooks.errors import MalformedReview
+from webhooks.forms import Forms
 from webhooks.limits import Limits
 from webhooks.registered import MAX_TIMEOUT
 from webhooks.wire.envelopes import HEAD
@@ -38,16 +39,21 @@ class HeadReader:
 
     Args:
         max_body: bytes that a body may have.
+
+    Attributes:
+        max_body: as above.
+        forms: of heads that were read.
     """
 
     def __init__(self, max_body: int) -> None:
-        self._max_body = max_body
+        self.max_body = max_body
+        self.forms = Forms()
         self._plain = Head(None, max_body)
 
     def read(self, said: Mapping[bytes, bytes]) -> Head:
         """Read the headers, by their names in lower case."""
         waits = said.get(b"expect", b"").lower() == b"100-continue"
-        limit = self._max_body
+        limit = self.max_body
         if int(said.get(b"content-length", 0)) > limit:
             limit = 0 if waits else min(HEAD, limit)
         encoding = said.get(b"content-encoding")
@@ -56,11 +62,11 @@ class HeadReader:
         media_type = said.get(b"content-type", b"")
         if media_type != b"application/json" and media_type.split(b";")[0].strip().lower() != b"application/json":
             return Head(error(415, "the body must be application/json", close=True), limit, waits)
-        return Head(None, limit, waits) if waits or limit != self._max_body else self._plain
+        return Head(None, limit, waits) if waits or limit != self.max_body else self._plain
 
     def too_large(self) -> MalformedReview:
         """The error of a body over the limit."""
-        return MalformedReview(f"the body is larger than {self._max_body} bytes", code=413)
+        return MalformedReview(f"the body is larger than {self.max_body} bytes", code=413)
 
 
 class BadHead(Exception):

@@ -19,6 +19,7 @@ from webhooks.bounds import CLOSE, BoundedProtocol
 from webhooks.callers import Caller, Met
 from webhooks.connections import Connections
 from webhooks.endpoints import AnyEndpoint
+from webhooks.forms import Form, split
 from webhooks.outbox import Outbox
 
 _STATUS = STATUS_LINE | {code: b"%s%s: %s\r\n" % (STATUS_LINE[code], *header) for code, header in HEADERS.items()}
@@ -74,6 +75,38 @@ class ReviewProtocol(BoundedProtocol):
         super().connection_made(transport)
         self._met: Met = self._callers.meet(transport.get_extra_info("peercert"))
         self._known = self._met if isinstance(self._met, Caller) and not self._callers.by_token else None
+
+    def data_received(self, data: bytes) -> None:
+        """Answer a review whose head is of a known form at once, and read all else."""
+        last = self._review
+        begins = last is not None and last.response_complete and self._reading == "idle"
+        found = split(data) if begins and self._known is not None else None
+        if found is None:
+            super().data_received(data)
+            return
+        key, body = found
+        form = self._heads.forms.get(key)
+        if form is not None and form.path in self._endpoints and len(body) <= self._heads.max_body:
+            self._take(form, body)
+            return
+        super().data_received(data)
+        if self._review is not last and self._reading == "idle":
+            self._learn(key)
+
+    def _take(self, form: Form, body: bytes) -> None:
+        """Answer a review that has come whole."""
+        assert self._known is not None
+        endpoint, limit = self._endpoints[form.path], self._heads.max_body
+        self._review = review = _Review(endpoint, form.query, True, limit, None, self._known, form.headers)
+        self.cycle = review  # type: ignore[assignment]
+        self._answer(review, body)
+
+    def _learn(self, key: bytes) -> None:
+        """Remember the form of the head that was read, if it is that of a review."""
+        review = self._review
+        if review is not None and review.keep_alive and review.refusal is None:
+            path, _, query = self.url.partition(b"?")
+            self._heads.forms.add(key, Form(path, query, review.headers))
 
     def on_headers_complete(self) -> None:
         """Take a review's head, or leave the request to the base class."""
@@ -133,13 +166,17 @@ class ReviewProtocol(BoundedProtocol):
             self._reading = "idle"
             body = review.whole()
             review.body = b""
-            answer = review.refusal or review.endpoint.answer(body, review.query, review.caller, review.headers)
-            if isinstance(answer, Answer):
-                self._reply(review, answer)
-            else:
-                task = self.loop.create_task(self._reply_later(review, answer))
-                task.add_done_callback(self.tasks.discard)
-                self.tasks.add(task)
+            self._answer(review, body)
+
+    def _answer(self, review: _Review, body: bytes) -> None:
+        """Answer a review, now or when there is an answer."""
+        answer = review.refusal or review.endpoint.answer(body, review.query, review.caller, review.headers)
+        if isinstance(answer, Answer):
+            self._reply(review, answer)
+        else:
+            task = self.loop.create_task(self._reply_later(review, answer))
+            task.add_done_callback(self.tasks.discard)
+            self.tasks.add(task)
 
     async def _reply_later(self, review: _Review, answer: Awaitable[Answer]) -> None:
         self._reply(review, await answer)

@@ -1,0 +1,228 @@
+"""Forms of heads: what is taken for one whole request, and that it is the one that the parser sees."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import httptools
+import pytest
+import uvicorn
+from hypothesis import example, given
+from hypothesis import strategies as st
+from uvicorn.server import ServerState
+
+from webhooks import create_app
+from webhooks.app import WebhookApp
+from webhooks.connections import Connections
+from webhooks.forms import Form, Forms, split
+from webhooks.limits import Limits
+from webhooks.meters import Meters
+from webhooks.outbox import Outbox
+from webhooks.protocol import ReviewProtocol
+
+from .builders import admission_body, written
+from .transports import Recorder
+
+LINE = b"POST /admission/mutate?timeout=10s HTTP/1.1\r\n"
+HEAD = LINE + b"Host: a\r\nContent-Length: %d\r\nContent-Type: application/json\r\n\r\n"
+BODY = written(admission_body())
+HEADERS = {b"host": b"a", b"content-length": b"2", b"content-type": b"application/json"}
+
+
+def of(body: bytes, head: bytes = HEAD) -> bytes:
+    return head % len(body) + body
+
+
+def test_the_length_of_the_body_makes_no_difference() -> None:
+    bodies = [b"", b"{}", b"[" * 12_345, b"\r\n\r\nContent-Length: 5\r\n\r\n"]
+    found = [split(of(body)) for body in bodies]
+    assert [pair[1] for pair in found if pair] == bodies
+    assert {pair[0] for pair in found if pair} == {HEAD.replace(b"%d", b"").removesuffix(b"\r\n\r\n")}
+
+
+OTHERS = {
+    "nothing": b"",
+    "a part of a head": HEAD[:50],
+    "a part of a body": of(b"{}")[:-1],
+    "a body and more": of(b"{}") + b"P",
+    "two requests": of(b"{}") + of(b"{}"),
+    "no length": LINE + b"Host: a\r\n\r\n",
+    "chunks": LINE + b"Host: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "a length in another spelling": HEAD.replace(b"Content-L", b"content-l") % 2 + b"{}",
+    "a length with a sign": HEAD.replace(b"%d", b"+2") + b"{}",
+    "a length with a space": HEAD.replace(b"%d", b"2 ") + b"{}",
+    "a length in other digits": HEAD.replace(b"%d", "\u0662".encode()) + b"{}",
+    "a length without digits": HEAD.replace(b"%d", b""),
+    "a very long length": HEAD.replace(b"%d", b"0" * 9 + b"2") + b"{}",
+    "a length that a lone CR ends": HEAD.replace(b"%d\r\n", b"2\rX: ") + b"{}",
+    "a length in the body": LINE + b"Host: a\r\n\r\n\r\nContent-Length: 0\r\n\r\n",
+    "a long head": HEAD.replace(b"Host: a", b"Host: " + b"a" * 1024) % 2 + b"{}",
+}
+
+
+@pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS)
+def test_anything_else_is_for_the_parser(data: bytes) -> None:
+    assert split(data) is None
+
+
+class Seen:
+    """What the parser sees in some bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.urls: list[bytes] = []
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.body = b""
+        self.ended = 0
+        self._parser: Any = httptools.HttpRequestParser(self)
+        self._parser.feed_data(data)
+
+    def on_url(self, url: bytes) -> None:
+        self.urls.append(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name, value))
+
+    def on_body(self, body: bytes) -> None:
+        self.body += body
+
+    def on_message_complete(self) -> None:
+        self.ended += 1
+
+    @property
+    def form(self) -> Any:
+        """All but what the length makes different."""
+        others = [pair for pair in self.headers if pair[0].lower() != b"content-length"]
+        return self.urls, others, len(self.headers), self._parser.should_keep_alive()
+
+
+PIECES = st.sampled_from(
+    [
+        *(b"Content-Length: ", b"content-length: ", b"X: ", b"X: Content-Length: ", b"Transfer-Encoding: chunked"),
+        *(b"0", b"2", b"12", b"a", b" ", b"\t", b"\r\n", b"\r", b"\n", b"\r\n\r\n", b"\r\nContent-Length: 2\r\n"),
+    ]
+)
+
+
+@given(
+    st.lists(PIECES, max_size=8), st.lists(PIECES, max_size=4), st.sampled_from([0, 2, 12]), st.sampled_from([0, 2, 12])
+)
+@example([b"X: Content-Length: ", b"2", b"\r\n"], [], 2, 12)
+def test_a_head_of_a_form_means_what_the_first_one_meant(
+    before: list[bytes], after: list[bytes], first: int, second: int
+) -> None:
+    """Of two heads that differ in the length alone, the parser takes both or none, and sees the same in them."""
+
+    def written(length: int) -> bytes:
+        middle = b"".join(before) + b"\r\nContent-Length: %d\r\n" % length + b"".join(after)
+        return LINE + b"Host: a\r\n" + middle + b"\r\n\r\n" + b"{" * length
+
+    one, two = split(written(first)), split(written(second))
+    if one is None or two is None or one[0] != two[0]:
+        return
+    try:
+        known = Seen(written(first))
+    except httptools.HttpParserError:
+        return  # and so its form is not known
+    if (known.ended, known.body) != (1, one[1]):
+        return
+    seen = Seen(written(second))
+    assert (seen.ended, seen.body, seen.form) == (1, two[1], known.form)
+
+
+def test_forms_are_found_again() -> None:
+    forms = Forms()
+    form = Form(b"/admission/mutate", b"timeout=10s", HEADERS)
+    forms.add(b"key", form)
+    assert forms.get(b"key") is form
+    assert forms.get(b"another") is None
+
+
+@pytest.mark.parametrize("name", [b"authorization", b"traceparent", b"transfer-encoding", b"expect", b"connection"])
+def test_what_may_differ_or_be_secret_is_not_kept(name: bytes) -> None:
+    forms = Forms()
+    forms.add(b"key", Form(b"/admission/mutate", b"", HEADERS | {name: b"a"}))
+    assert forms.get(b"key") is None
+
+
+def test_no_caller_fills_the_memory() -> None:
+    forms = Forms()
+    for number in range(1000):
+        forms.add(b"%d" % number, Form(b"", b"", HEADERS))
+    known = [number for number in range(1000) if forms.get(b"%d" % number)]
+    assert len(known) <= 64
+    assert known[-1] == 999
+
+
+class Counting(ReviewProtocol):
+    """Counts the heads that are read."""
+
+    heads_read = 0
+
+    def on_headers_complete(self) -> None:
+        self.heads_read += 1
+        super().on_headers_complete()
+
+
+class Line(NamedTuple):
+    """A connection to an application, and what is written to it."""
+
+    protocol: Counting
+    app: WebhookApp
+    log: list[tuple[str, bytes]]
+
+
+@pytest.fixture
+def line() -> Iterator[Line]:
+    """To an application that has no policies, and takes no larger body than `BODY`."""
+    with asyncio.Runner() as runner:
+
+        async def made() -> Line:
+            app = create_app([], limits=Limits(max_body=len(BODY)))
+            config = uvicorn.Config(app)
+            config.load()
+            neighbours = Connections("reviews", Limits(), 120, Meters())
+            outbox = Outbox(asyncio.get_running_loop())
+            found = Counting("127.0.0.1", neighbours, outbox, config=config, server_state=ServerState(), app_state={})
+            log: list[tuple[str, bytes]] = []
+            found.connection_made(Recorder("", log))
+            return Line(found, app, log)
+
+        yield runner.run(made())
+
+
+def test_a_head_that_came_before_is_not_read(line: Line) -> None:
+    protocol, log = line.protocol, line.log
+    data = of(BODY)
+    counts = []
+    for _ in range(5):
+        protocol.data_received(data)
+        counts.append(protocol.heads_read)
+    assert counts == [1, 2, 2, 2, 2]
+    protocol.data_received(data * 2)
+    protocol.data_received(data.replace(b"Host: a", b"Host: b"))
+    assert protocol.heads_read == 5
+    protocol._outbox.send()
+    assert len({answer for _, answer in log}) == 1
+    assert len(log) == 8
+
+
+def test_a_path_that_is_gone_is_not_found(line: Line) -> None:
+    protocol, app, log = line
+    data = of(BODY)
+    for _ in range(3):
+        protocol.data_received(data)
+    answered = len(log)
+    app.endpoints_by_path.clear()
+    protocol.data_received(data)
+    assert protocol.heads_read == 3
+    assert len(log) == answered
+
+
+def test_a_body_over_the_limit_is_refused(line: Line) -> None:
+    protocol, log = line.protocol, line.log
+    for _ in range(3):
+        protocol.data_received(of(BODY))
+    assert protocol.heads_read == 2
+    protocol.data_received(of(BODY + b" "))
+    protocol._outbox.send()
+    assert b'"code":413' in log[-1][1]
