@@ -86,7 +86,7 @@ OPERATIONS = (
 def both(tree: Json) -> tuple[Object, Object]:
     """An object as it comes, and the same decoded whole."""
     raw = written(tree).strip()
-    return Object(raw, tree["kind"]), Object.of(load(raw))
+    return Object(raw, kind=tree["kind"]), Object.of(load(raw))
 
 
 def told(found: Object) -> list[Any]:

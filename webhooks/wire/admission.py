@@ -359,7 +359,7 @@ def decode(body: bytes) -> AdmissionReview:
     if raw is None:
         object_ = _object(request.object, kind, "object")
     else:
-        object_ = Object(raw, kind, request.object) if request.object else NULL
+        object_ = Object(raw, kind=kind, known=request.object) if request.object else NULL
     old_object = _object(request.oldObject, kind, "oldObject")
     return AdmissionReview(envelope, object_, old_object, old_object if request.operation == "DELETE" else object_)
 
@@ -397,7 +397,7 @@ def _object(raw: msgspec.Raw | msgspec.UnsetType, kind: str, field: str) -> Obje
         return NULL
     first = memoryview(raw)[0]
     if first == _OBJECT:
-        return Object(raw, kind)
+        return Object(raw, kind=kind)
     if first == _NULL:
         return NULL
     raise MalformedReview(f"request.{field} is not an object")

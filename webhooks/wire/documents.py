@@ -51,20 +51,18 @@ _NEST_WIDTH = _ENCODER_DEPTH - MAX_DEPTH + _ENVELOPE_DEPTH
 UNREAD: Any = object()
 
 
-class Document:
+class Document(msgspec.Struct, eq=False):
     """One JSON value inside a review: kept as it came until somebody reads it.
 
     Args:
         raw: as it came, or what gives that.
     """
 
-    __slots__ = ("_malformed", "_raw", "_sealed", "_tree")
-
-    def __init__(self, raw: bytes | msgspec.Raw | Callable[[], bytes | msgspec.Raw]) -> None:
-        self._raw: Any = raw
-        self._tree: Any = UNREAD
-        self._malformed: MalformedReview | None = None
-        self._sealed: bytes | None = None
+    # A struct is made quickest, and every review has some.
+    raw: bytes | msgspec.Raw | Callable[[], bytes | msgspec.Raw]
+    _tree: Any = UNREAD
+    _malformed: MalformedReview | None = None
+    _sealed: bytes | None = None
 
     @property
     def tree(self) -> Any:
@@ -88,7 +86,7 @@ class Document:
         return bytes(self._as_it_came()) or orjson.dumps(self.tree)
 
     def _as_it_came(self) -> bytes | msgspec.Raw:
-        return self._raw() if callable(self._raw) else self._raw  # type: ignore[no-any-return]
+        return self.raw() if callable(self.raw) else self.raw
 
     def _read(self) -> tuple[Any, bytes | None]:
         return _read(bytes(self._as_it_came()), _OBJECT_DEPTH)

@@ -18,7 +18,7 @@ _Setting: TypeAlias = tuple[str, str | None, Any]
 _IN_A_MAP = re.compile(r"/metadata/(labels|annotations)(?:/((?:[^/~]|~[01])*))?", re.DOTALL)
 
 
-class Object(Document):
+class Object(Document, eq=False):
     """An object as a review brings it, or as a policy leaves it: shared by all who ask, never changed.
 
     Args:
@@ -30,22 +30,16 @@ class Object(Document):
         present: whether there is one; else it is null.
     """
 
-    __slots__ = ("_kind", "_known", "_outline", "_patched", "present")
-
-    def __init__(self, raw: Any, kind: str = "", known: Any = None) -> None:
-        super().__init__(raw)
-        self.present = True
-        self._kind = kind
-        self._known = known
-        self._outline: Any = UNREAD
-        self._patched: tuple[Object, Sequence[Mapping[str, Any]]] | None = None
+    kind: str = ""
+    known: Any = None
+    present: bool = True
+    _outline: Any = UNREAD
+    _patched: "tuple[Object, Sequence[Mapping[str, Any]]] | None" = None
 
     @classmethod
     def of(cls, tree: dict[str, Any]) -> "Object":
         """An object that is decoded already."""
-        found = cls(b"")
-        found._tree, found._outline = tree, None
-        return found
+        return cls(b"", tree, _outline=None)
 
     def text(self, field: str) -> str:
         """A text of its metadata; empty if there is none.
@@ -145,13 +139,11 @@ class Object(Document):
             return None if tree is None else self
         if not isinstance(changed, dict) or changed == tree:  # which may hide a change of type alone
             return None
-        return self._after(operations, UNREAD if apart(self._kind, operations) else None)
+        return self._after(operations, UNREAD if apart(self.kind, operations) else None)
 
     def _after(self, operations: Sequence[Mapping[str, Any]], outline: Any) -> "Object":
         """The object after operations that are known to apply; its outline, unless that is unread, is this one."""
-        found = Object(b"", self._kind)
-        found._outline, found._patched = outline, (self, operations)
-        return found
+        return Object(b"", kind=self.kind, _outline=outline, _patched=(self, operations))
 
     def _outlined(self) -> Outline | None:
         if self._outline is UNREAD:
@@ -161,10 +153,10 @@ class Object(Document):
     def _find_outline(self) -> Outline | None:
         if self._patched is not None:
             return self._patched[0]._outlined()
-        known = self._known
+        known = self.known
         if known is None and self._tree is UNREAD:
-            known = decode_known(self._raw, self._kind)
-        return None if known is None else outline_of(known, self._kind)
+            known = decode_known(self._as_it_came(), self.kind)
+        return None if known is None else outline_of(known, self.kind)
 
     def _read(self) -> tuple[Any, bytes | None]:
         if self._patched is None:
@@ -173,18 +165,8 @@ class Object(Document):
         return patching.apply(before.tree, operations), None
 
 
-class _Null(Object):
-    """Where a review has no object."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__(b"null")
-        self.present = False
-        self._tree = self._outline = None
-
-
-NULL = _Null()
+NULL = Object(b"null", None, present=False, _outline=None)
+"""Where a review has no object."""
 
 
 def _settings(operations: Sequence[Mapping[str, Any]]) -> list[_Setting] | None:
