@@ -18,19 +18,16 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 T = TypeVar("T", bound=Outcome)
 
 
-class Notes:
+class Notes(msgspec.Struct, eq=False):
     """The warnings and annotations of one review.
 
     Attributes:
         exemptions: the noted ones, in force or ended, each with the name of its policy.
     """
 
-    __slots__ = ("_audit", "_warnings", "exemptions")
-
-    def __init__(self) -> None:
-        self._warnings: dict[str, None] = {}
-        self._audit: dict[str, str] = {}
-        self.exemptions: tuple[tuple[str, Exemption], ...] = ()
+    _warnings: dict[str, None] = {}
+    _audit: dict[str, str] = {}
+    exemptions: tuple[tuple[str, Exemption], ...] = ()
 
     def add(self, policy: str, outcome: Outcome) -> None:
         """Note what an outcome carries."""

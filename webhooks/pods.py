@@ -37,23 +37,20 @@ _PLACE_OF_KIND: dict[str, _Place] = {
 _POINTERS = {place: "".join(f"/{key}" for key in place) for place in (*_PLACES, ())}
 
 
-class Specs:
-    """The containers of one object as they lie in it, found together, before their places in it can change."""
+class Specs(msgspec.Struct, eq=False):
+    """The containers of one object as they lie in it, found together, before their places in it can change.
 
-    __slots__ = ("_found", "_pointers")
+    Attributes:
+        pointers: where they are.
+    """
 
-    def __init__(self) -> None:
-        self._pointers: list[str] = []
-        self._found: dict[str, dict[str, Any]] | None = None
-
-    def add(self, pointer: str) -> None:
-        """Know of one more container."""
-        self._pointers.append(pointer)
+    pointers: list[str] = []
+    _found: dict[str, dict[str, Any]] | None = None
 
     def find(self, obj: Any) -> dict[str, dict[str, Any]]:
         """The containers in an object, by their pointers: the object in which they were first looked for."""
         if self._found is None:
-            self._found = {pointer: _resolved(obj, pointer) for pointer in self._pointers}
+            self._found = {pointer: _resolved(obj, pointer) for pointer in self.pointers}
         return self._found
 
 
@@ -147,7 +144,7 @@ def containers(obj: dict[str, Any], owner: Callable[[], dict[str, Any]] | None =
                 name = name if isinstance(name, str) else ""
                 image = image if isinstance(image, str) else ""
                 found.append(Container(name, image, kind, pointer, specs, owner))
-                specs.add(pointer)
+                specs.pointers.append(pointer)
     return found
 
 
@@ -166,7 +163,7 @@ def outlined(spec: Any, base: str, owner: Callable[[], dict[str, Any]]) -> list[
             for index, container in enumerate(getattr(spec, kind) or ()):
                 pointer = f"{base}/{kind}/{index}"
                 found.append(Container(container.name or "", container.image or "", kind, pointer, specs, owner))
-                specs.add(pointer)
+                specs.pointers.append(pointer)
     return found
 
 

@@ -169,7 +169,7 @@ def test_what_servers_escape_is_read_the_quick_way() -> None:
 
 def test_a_document_is_read_once_and_only_when_asked_for() -> None:
     document = Document(b'{"a":1}')
-    assert document._raw == b'{"a":1}'
+    assert document.raw == b'{"a":1}'
     assert document.tree == {"a": 1}
     assert document.tree is document.tree
     broken = Document(b'{"a":1,"a":2}')

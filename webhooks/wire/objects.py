@@ -1,6 +1,5 @@
 """Objects inside admission reviews: what helpers tell of one comes from its outline, all else from the whole of it."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -15,7 +14,8 @@ from webhooks.wire.partial import partial_tree
 
 _TEXTS = frozenset((str,))
 _Setting: TypeAlias = tuple[str, str | None, Any]
-_IN_A_MAP = re.compile(r"/metadata/(labels|annotations)(?:/((?:[^/~]|~[01])*))?", re.DOTALL)
+_NAMES = frozenset(("labels", "annotations"))
+_MAPS = ("/metadata/labels", "/metadata/annotations")
 
 
 class Object(Document, eq=False):
@@ -173,11 +173,18 @@ def _settings(operations: Sequence[Mapping[str, Any]]) -> list[_Setting] | None:
     """The map, the key (None for the map itself) and the value of each operation; None if one does something else."""
     found: list[_Setting] = []
     for operation in operations:
-        path, value = _setting(operation)
-        place = _IN_A_MAP.fullmatch(path)
-        if place is None:
+        if type(operation) is not dict or operation.get("op") != "add" or "value" not in operation:
             return None
-        found.append((place[1], place[2], value))
+        path = operation.get("path")
+        if type(path) is not str or not path.startswith(_MAPS):
+            return None
+        try:
+            _, name, *keys = patching.tokens_of(path)
+        except PatchError:
+            return None
+        if name not in _NAMES or len(keys) > 1:
+            return None
+        found.append((name, keys[0] if keys else None, operation["value"]))
     return found
 
 
@@ -191,21 +198,13 @@ def _relabelled_outline(outline: Outline, settings: list[_Setting]) -> Outline |
                 return None
             maps[name] = value
         elif type(value) is str and type(map_) is dict:
-            maps[name] = {**map_, key.replace("~1", "/").replace("~0", "~"): value}
+            maps[name] = {**map_, key: value}
         else:
             return None
     labels, annotations = maps.values()
     if labels == outline.labels and annotations == outline.annotations:
         return outline
     return Outline(outline.name, outline.generate_name, labels, annotations, outline.pod, outline.pointer)
-
-
-def _setting(operation: Any) -> tuple[str, Any]:
-    """Where an operation puts what, whatever is there; nothing nowhere if it is of another sort."""
-    if type(operation) is not dict or operation.get("op") != "add" or "value" not in operation:
-        return "", None
-    path = operation.get("path")
-    return (path, operation["value"]) if type(path) is str else ("", None)
 
 
 def _is_texts(value: Any) -> bool:
