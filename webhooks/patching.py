@@ -36,7 +36,6 @@ _CONTAINERS = frozenset((dict, list))
 _EXACT = frozenset((str, int, bool))  # types whose equality is exact among themselves
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,15}")
-_BAD_ESCAPE = re.compile(r"~(?![01])")
 
 
 def pointer(*tokens: str | int) -> str:
@@ -420,12 +419,14 @@ def tokens_of(text: str, field: str = "path") -> list[str]:
     """
     if not text:
         return []
-    if text[0] != "/" or ("~" in text and _BAD_ESCAPE.search(text)):
+    if text[0] != "/" or text.count("~") != text.count("~0") + text.count("~1"):
         _refuse(f"{field} is no JSON pointer")
     if text.count("/") > MAX_DEPTH:
         _refuse(f"{field} leads more than {MAX_DEPTH} levels deep")
     tokens = text[1:].split("/")
-    return [token.replace("~1", "/").replace("~0", "~") for token in tokens] if "~" in text else tokens
+    if "~" in text:
+        return [token.replace("~1", "/").replace("~0", "~") if "~" in token else token for token in tokens]
+    return tokens
 
 
 def _tokens(operation: Mapping[str, Any], field: str) -> list[str]:
