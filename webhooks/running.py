@@ -209,7 +209,7 @@ class Runner:
         running.add_done_callback(self._calls.discard)
         future = asyncio.wrap_future(running)
         try:
-            await asyncio.wait((future,), timeout=max(0.0, deadline - started))
+            await _ended(future, deadline - started)
         finally:
             if not future.done() and not running.cancel():
                 self._count_overrun(policy, pace, 1)
@@ -219,11 +219,11 @@ class Runner:
         return overrun(policy, perf_counter() - started)
 
     async def _run_on_loop(self, policy: AnyPolicy, review: Any, started: float, deadline: float) -> Result:
-        running = asyncio.ensure_future(call_on_loop(policy, review, started, deadline))
+        running = asyncio.get_running_loop().create_task(call_on_loop(policy, review, started, deadline))
         self._calls.add(running)
         running.add_done_callback(self._calls.discard)
         try:
-            await asyncio.wait((running,), timeout=max(0.0, deadline - started))
+            await _ended(running, deadline - started)
         finally:
             if not running.done():
                 running.cancel()  # and no waiting for it: it may refuse to end
@@ -246,6 +246,23 @@ class Runner:
             pace.overrun += change
         if policy in self.paces:
             self._paced(policy.name, pace)
+
+
+async def _ended(future: asyncio.Future[Result], seconds: float) -> None:
+    """Wait until a future is done, and no longer than so many seconds: `asyncio.wait` for one, at half its price."""
+    loop = future.get_loop()
+    over = loop.create_future()
+
+    def end(_: object = None) -> None:
+        if not over.done():
+            over.set_result(None)
+
+    future.add_done_callback(end)
+    timer = loop.call_later(max(0.0, seconds), end)
+    try:
+        await over
+    finally:
+        timer.cancel()
 
 
 async def _start(isolations: Iterable[Isolation]) -> None:
