@@ -52,11 +52,11 @@ def test_what_is_done_soon_comes_behind_answers() -> None:
 def test_answers_leave_when_told() -> None:
     async def scene(outbox: Outbox, a: Recorder, b: Recorder, log: Log) -> None:
         outbox.put(a, b"1")
-        outbox.send()
+        outbox.flush()
         assert log == [("a", b"1")]
         outbox.put(b, b"2")
         await asyncio.sleep(0)
-        outbox.send()
+        outbox.flush()
 
     assert play(scene) == [("a", b"1"), ("b", b"2")]
 

@@ -19,6 +19,7 @@ from webhooks.answers import HEADERS, Answer, error
 from webhooks.callers import Caller, Callers, Met, Refusal
 from webhooks.dispatch import Dispatcher
 from webhooks.endpoints import AnyEndpoint, endpoints
+from webhooks.headcache import HeadCache
 from webhooks.heads import HeadReader
 from webhooks.journal import Journal
 from webhooks.life import Life, Phase
@@ -80,6 +81,7 @@ class WebhookApp(FastAPI):
         limits: how much is taken.
         callers: those who may ask for anything but health.
         heads: reads what stands before reviews.
+        head_cache: what was read there before.
         metrics: what is counted.
         runner: what runs the policies.
         site: what the plugins among the policies were given; closed at the end of the application's lifespan.
@@ -102,6 +104,7 @@ class WebhookApp(FastAPI):
         self.limits = limits or Limits()
         self.callers = callers or Callers(self.site.meters)
         self.heads = HeadReader(self.limits.max_body)
+        self.head_cache = HeadCache()
         self.metrics = metrics = Metrics(self.site.meters)
         if tracing is not None:
             self.site.at_end(tracing.close)

@@ -77,6 +77,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def leave(self) -> None:
         """End the connection: gently where it is idle, else at once."""
+        self._outbox.flush()
         if self.stage == "idle":
             self.since = self.loop.time()
             self.transport.close()
@@ -255,7 +256,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Send an answer, or a part of one, soon; where it is the last one, end the connection behind it."""
         self._outbox.put(self.transport, answer)
         if last:
-            self._outbox.send()
+            self._outbox.flush()
             self.transport.close()
 
     def pause_writing(self) -> None:

@@ -9,7 +9,6 @@ import msgspec
 from webhooks.answers import Answer, error
 from webhooks.durations import parse_duration
 from webhooks.errors import MalformedReview
-from webhooks.forms import Forms
 from webhooks.limits import Limits
 from webhooks.registered import MAX_TIMEOUT
 from webhooks.wire.envelopes import HEAD
@@ -42,12 +41,10 @@ class HeadReader:
 
     Attributes:
         max_body: as above.
-        forms: of heads that were read.
     """
 
     def __init__(self, max_body: int) -> None:
         self.max_body = max_body
-        self.forms = Forms()
         self._plain = Head(None, max_body)
 
     def read(self, said: Mapping[bytes, bytes]) -> Head:

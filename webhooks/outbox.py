@@ -6,11 +6,11 @@ finds the others there as well: so much less is spent, on both sides, on going t
 
 import asyncio
 
-_MOST = 16  # answers, before they are sent: none waits for more reviews than that
+_MOST = 16  # answers in one flush
 
 
 class Outbox:
-    """Keeps answers until the turn of the loop ends, and no longer.
+    """Keeps answers until the turn of the loop ends, and no longer; those of connections that are gone are lost.
 
     Args:
         loop: the one whose turns these are.
@@ -24,13 +24,13 @@ class Outbox:
         """Have an answer sent, after those that are to be sent on the same connection."""
         answers = self._answers
         if not answers:
-            self._call_soon(self.send)
+            self._call_soon(self.flush)
         answers.append((transport, answer))
         if len(answers) == _MOST:
-            self.send()
+            self.flush()
 
-    def send(self) -> None:
-        """Send at once what is there."""
+    def flush(self) -> None:
+        """Send what is there, now."""
         answers, self._answers = self._answers, []
         for transport, answer in answers:
             if not transport.is_closing():

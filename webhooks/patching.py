@@ -35,7 +35,7 @@ _EDIT = 2
 _CONTAINERS = frozenset((dict, list))
 _EXACT = frozenset((str, int, bool))  # types whose equality is exact among themselves
 
-_INDEX = re.compile(r"0|[1-9][0-9]{0,15}")
+INDEX = re.compile(r"0|[1-9][0-9]{0,15}")  # RFC 6901 section 4
 
 
 def pointer(*tokens: str | int) -> str:
@@ -48,6 +48,26 @@ def pointer(*tokens: str | int) -> str:
 
 def _escaped(token: str) -> str:
     return token.replace("~", "~0").replace("/", "~1")
+
+
+def tokens_of(text: str, field: str = "path") -> list[str]:
+    """The tokens of a JSON Pointer (RFC 6901): names of members, and indices as text.
+
+    Args:
+        text: the pointer.
+        field: what a message calls it.
+
+    Raises:
+        PatchError: it is none, or leads too deep.
+    """
+    if not text:
+        return []
+    if text[0] != "/" or text.count("~") != text.count("~0") + text.count("~1"):
+        _refuse(f"{field} is no JSON pointer")
+    if text.count("/") > MAX_DEPTH:
+        _refuse(f"{field} leads more than {MAX_DEPTH} levels deep")
+    tokens = text[1:].split("/")
+    return [token.replace("~1", "/").replace("~0", "~") for token in tokens] if "~" in text else tokens
 
 
 def diff(before: Any, after: Any) -> list[Operation]:
@@ -407,28 +427,6 @@ def _refuse(reason: str) -> NoReturn:
     raise PatchError(reason)
 
 
-def tokens_of(text: str, field: str = "path") -> list[str]:
-    """What a JSON Pointer leads through: names of members and indices, as text.
-
-    Args:
-        text: the pointer.
-        field: what a message calls it.
-
-    Raises:
-        PatchError: it is none, or leads too deep.
-    """
-    if not text:
-        return []
-    if text[0] != "/" or text.count("~") != text.count("~0") + text.count("~1"):
-        _refuse(f"{field} is no JSON pointer")
-    if text.count("/") > MAX_DEPTH:
-        _refuse(f"{field} leads more than {MAX_DEPTH} levels deep")
-    tokens = text[1:].split("/")
-    if "~" in text:
-        return [token.replace("~1", "/").replace("~0", "~") if "~" in token else token for token in tokens]
-    return tokens
-
-
 def _tokens(operation: Mapping[str, Any], field: str) -> list[str]:
     text = operation.get(field)
     if not isinstance(text, str):
@@ -481,7 +479,7 @@ def _position(array: list[Any], place: str) -> int:
 
 
 def _index(token: str) -> int:
-    if not _INDEX.fullmatch(token):
+    if not INDEX.fullmatch(token):
         _refuse(f"{token[:200]!r} is no index")
     return int(token)
 

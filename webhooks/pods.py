@@ -47,6 +47,9 @@ class Specs(msgspec.Struct, eq=False):
     pointers: list[str] = []
     _found: dict[str, dict[str, Any]] | None = None
 
+    def __repr__(self) -> str:  # what is in it may be secret
+        return f"<{type(self).__name__}>"
+
     def find(self, obj: Any) -> dict[str, dict[str, Any]]:
         """The containers in an object, by their pointers: the object in which they were first looked for."""
         if self._found is None:

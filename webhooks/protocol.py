@@ -19,7 +19,7 @@ from webhooks.bounds import CLOSE, BoundedProtocol
 from webhooks.callers import Caller, Met
 from webhooks.connections import Connections
 from webhooks.endpoints import AnyEndpoint
-from webhooks.forms import Form, split
+from webhooks.headcache import CachedHead, without_length
 from webhooks.outbox import Outbox
 
 _STATUS = STATUS_LINE | {code: b"%s%s: %s\r\n" % (STATUS_LINE[code], *header) for code, header in HEADERS.items()}
@@ -30,13 +30,14 @@ _CLOSE = b"%s%scontent-type: application/json\r\ncontent-length: %d\r\nconnectio
 class _Review(msgspec.Struct, eq=False):
     """A review on its way in or out; to the base class it is a request-response cycle."""
 
-    endpoint: AnyEndpoint
+    path: bytes
     query: bytes
-    keep_alive: bool
-    limit: int
-    refusal: Answer | None
-    caller: Caller
     headers: Mapping[bytes, bytes]
+    endpoint: AnyEndpoint
+    caller: Caller
+    limit: int
+    keep_alive: bool = True
+    refusal: Answer | None = None
     body: bytes | BytesIO = b""  # the latter takes parts, and hands over the whole without a copy
     response_complete: bool = False
     disconnected: bool = False
@@ -62,6 +63,7 @@ class ReviewProtocol(BoundedProtocol):
         app = self.config.app
         self._endpoints = app.endpoints_by_path  # type: ignore[union-attr]
         self._heads = app.heads  # type: ignore[union-attr]
+        self._cache = app.head_cache  # type: ignore[union-attr]
         self._callers = app.callers  # type: ignore[union-attr]
         self._review: _Review | None = None
         self._headers: tuple[list[tuple[bytes, bytes]], bytes, bool] = [], b"", False
@@ -74,39 +76,46 @@ class ReviewProtocol(BoundedProtocol):
         """See who is there."""
         super().connection_made(transport)
         self._met: Met = self._callers.meet(transport.get_extra_info("peercert"))
-        self._known = self._met if isinstance(self._met, Caller) and not self._callers.by_token else None
+        self._caller = self._met if isinstance(self._met, Caller) and not self._callers.by_token else None
+
+    @property
+    def _between_reviews(self) -> bool:
+        """Whether the last request was a review, which is answered, and the next is of a caller who is known."""
+        last = self._review
+        return self._caller is not None and last is not None and last.response_complete and self._reading == "idle"
 
     def data_received(self, data: bytes) -> None:
-        """Answer a review whose head is of a known form at once, and read all else."""
-        last = self._review
-        begins = last is not None and last.response_complete and self._reading == "idle"
-        found = split(data) if begins and self._known is not None else None
+        """Answer a review at once whose head came before, and read all else."""
+        found = without_length(data) if self._between_reviews else None
         if found is None:
             super().data_received(data)
             return
         key, body = found
-        form = self._heads.forms.get(key)
-        if form is not None and form.path in self._endpoints and len(body) <= self._heads.max_body:
-            self._take(form, body)
+        review = self._repeated(key, len(body))
+        if review is None:
+            self._read_and_keep(data, key)
             return
-        super().data_received(data)
-        if self._review is not last and self._reading == "idle":
-            self._learn(key)
-
-    def _take(self, form: Form, body: bytes) -> None:
-        """Answer a review that has come whole."""
-        assert self._known is not None
-        endpoint, limit = self._endpoints[form.path], self._heads.max_body
-        self._review = review = _Review(endpoint, form.query, True, limit, None, self._known, form.headers)
+        self._review = review
         self.cycle = review  # type: ignore[assignment]
         self._answer(review, body)
 
-    def _learn(self, key: bytes) -> None:
-        """Remember the form of the head that was read, if it is that of a review."""
+    def _repeated(self, key: bytes, size: int) -> _Review | None:
+        """A review whose head is in the cache, and whose body has so many bytes; None where it has to be read."""
+        head, caller = self._cache.get(key), self._caller
+        endpoint = None if head is None else self._endpoints.get(head.path)
+        if head is None or endpoint is None or caller is None or size > self._heads.max_body:
+            return None
+        return _Review(head.path, head.query, head.headers, endpoint, caller, self._heads.max_body)
+
+    def _read_and_keep(self, data: bytes, key: bytes) -> None:
+        """Read a whole request, and keep its head if it is that of a review that was taken."""
+        last = self._review
+        super().data_received(data)
         review = self._review
-        if review is not None and review.keep_alive and review.refusal is None:
-            path, _, query = self.url.partition(b"?")
-            self._heads.forms.add(key, Form(path, query, review.headers))
+        if review is None or review is last or self._reading != "idle":
+            return
+        if review.keep_alive and review.refusal is None:
+            self._cache.add(key, CachedHead(review.path, review.query, review.headers))
 
     def on_headers_complete(self) -> None:
         """Take a review's head, or leave the request to the base class."""
@@ -115,7 +124,7 @@ class ReviewProtocol(BoundedProtocol):
         path, _, query = self.url.partition(b"?")
         endpoint = self._endpoints.get(path) if self.parser.get_method() == b"POST" else None
         busy = self.cycle is not None and not self.cycle.response_complete
-        caller = self._known or self._callers.identify(self._met, said.get(b"authorization"))
+        caller = self._caller or self._callers.identify(self._met, said.get(b"authorization"))
         if endpoint is None or busy or not isinstance(caller, Caller) or self.parser.should_upgrade():
             self._review = None
             self.app_state = {MET: caller or self._met}
@@ -123,7 +132,7 @@ class ReviewProtocol(BoundedProtocol):
             return
         keep_alive = self.parser.should_keep_alive() and version == "1.1"
         head = self._heads.read(said)
-        self._review = review = _Review(endpoint, query, keep_alive, head.limit, head.refusal, caller, said)
+        self._review = review = _Review(path, query, said, endpoint, caller, head.limit, keep_alive, head.refusal)
         self.cycle = review  # type: ignore[assignment]
         if head.waits:
             self._continue(review)

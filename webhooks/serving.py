@@ -115,6 +115,8 @@ class Server(uvicorn.Server):
         grace: seconds that its connections have to end.
     """
 
+    _outbox: Outbox  # made on the loop
+
     def __init__(
         self,
         app: Starlette,

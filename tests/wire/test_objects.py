@@ -167,6 +167,26 @@ def test_what_is_patched_elsewhere_is_not_decoded(monkeypatch: pytest.MonkeyPatc
     assert found.tree["spec"]["nodeName"] == "a"
 
 
+@pytest.mark.parametrize("path", ["/metadata/namespace", "/metadata/labels/a"])
+def test_a_malformed_object_is_not_patched_once_it_was_read(path: str) -> None:
+    raw = b'{"kind":"Pod","apiVersion":"v1","metadata":{"labels":{}},"spec":{"affinity":{"a":1,"a":2}}}'
+    found = Object(raw, kind="Pod")
+    operations = [{"op": "add", "path": path, "value": "a"}]
+    assert found.patched(operations) is not found
+    with pytest.raises(MalformedReview, match="duplicate key"):
+        found.tree  # noqa: B018
+    with pytest.raises(MalformedReview, match="duplicate key"):
+        found.patched(operations)
+
+
+def test_what_is_in_an_object_is_not_shown() -> None:
+    tree = pod(containers=[{"name": "app", "image": "a:1", "env": [{"name": "PASSWORD", "value": "hunter2"}]}])
+    for found in both(tree):
+        containers = found.containers(lambda tree=found.tree: tree)
+        assert containers[0].spec["env"]
+        assert "hunter2" not in repr([found, containers])
+
+
 def test_labels_are_copies() -> None:
     for found in both(pod(labels={"app": "web"})):
         found.labels().clear()

@@ -11,10 +11,10 @@ from webhooks.drafts import draft
 from webhooks.errors import REASONS, MalformedReview
 from webhooks.pods import Container, Image, Specs, containers, image_volumes, pod_template
 from webhooks.wire import envelopes
-from webhooks.wire.documents import Document
+from webhooks.wire.documents import LARGE, Document
 from webhooks.wire.groups import ADMISSION
 from webhooks.wire.objects import NULL, Object
-from webhooks.wire.outlines import KNOWN, LARGE, wanted
+from webhooks.wire.outlines import KNOWN, wanted
 from webhooks.wire.subjects import Subject, resource
 from webhooks.wire.users import User, user_of
 

@@ -22,7 +22,7 @@ MAX_VALUES = 500_000
 _ENCODER_DEPTH = 255  # the level that orjson refuses to write; an empty container at the end it does not count
 _ENVELOPE_DEPTH = 2  # a review's objects lie this deep in its body
 _OBJECT_DEPTH = MAX_DEPTH - _ENVELOPE_DEPTH
-_LARGE = 256 * 1024  # below this, a document cannot hold too many values to matter
+LARGE = 256 * 1024  # bytes; below, a document cannot hold too many values to matter: its reader counts those of others
 
 _TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _GO_ESCAPES = (
@@ -63,6 +63,9 @@ class Document(msgspec.Struct, eq=False):
     _tree: Any = UNREAD
     _malformed: MalformedReview | None = None
     _sealed: bytes | None = None
+
+    def __repr__(self) -> str:  # what is in it may be secret
+        return f"<{type(self).__name__}>"
 
     @property
     def tree(self) -> Any:
@@ -153,7 +156,7 @@ def _as_go_writes(written: bytes) -> bytes:
 
 
 def _refuse_many(raw: bytes) -> None:
-    if len(raw) > _LARGE and raw.count(b",") > MAX_VALUES and _TEXT.sub(b"", raw).count(b",") > MAX_VALUES:
+    if len(raw) > LARGE and raw.count(b",") > MAX_VALUES and _TEXT.sub(b"", raw).count(b",") > MAX_VALUES:
         raise MalformedReview(f"more than {MAX_VALUES} values", code=422)
 
 

@@ -9,13 +9,13 @@ from webhooks import patching, pods
 from webhooks.errors import MalformedReview, PatchError
 from webhooks.pods import Container, Image
 from webhooks.wire.documents import UNREAD, Document
-from webhooks.wire.outlines import Outline, apart, decode_known, outline_of, volumes_of
+from webhooks.wire.outlines import Outline, decode_known, outline_of, touches, volumes_of
 from webhooks.wire.partial import partial_tree
 
 _TEXTS = frozenset((str,))
 _Setting: TypeAlias = tuple[str, str | None, Any]
-_NAMES = frozenset(("labels", "annotations"))
-_MAPS = ("/metadata/labels", "/metadata/annotations")
+_NAMES = ("labels", "annotations")
+_MAPS = tuple(f"/metadata/{name}" for name in _NAMES)
 
 
 class Object(Document, eq=False):
@@ -39,7 +39,7 @@ class Object(Document, eq=False):
     @classmethod
     def of(cls, tree: dict[str, Any]) -> "Object":
         """An object that is decoded already."""
-        return cls(b"", tree, _outline=None)
+        return cls(b"", _tree=tree, _outline=None)
 
     def text(self, field: str) -> str:
         """A text of its metadata; empty if there is none.
@@ -102,7 +102,10 @@ class Object(Document, eq=False):
 
         Raises:
             PatchError: they do not apply, or leave no object.
+            MalformedReview: it cannot be read, as far as had to be.
         """
+        if self._malformed is not None:
+            raise self._malformed
         changed = self._relabelled(operations) or self._partly_patched(operations)
         if changed is not None:
             return changed
@@ -118,31 +121,38 @@ class Object(Document, eq=False):
         Most patches set a label. To do that in an outline takes a tenth of what decoding an object takes.
         """
         settings = _settings(operations)
-        outline = None if settings is None else self._outlined()
-        if settings is None or outline is None:
+        if settings is None:
             return None
-        changed = _relabelled_outline(outline, settings)
-        if changed is None or changed is outline:
-            return None if changed is None else self
-        return self._after(operations, changed)
+        outline = self._outlined()
+        changed = None if outline is None else _relabelled_outline(outline, settings)
+        if changed is None:
+            return None
+        return self if changed is outline else self._after(operations, changed)
 
     def _partly_patched(self, operations: Sequence[Mapping[str, Any]]) -> "Object | None":
         """The object after operations, of which no more is decoded than they lead to; None where that does not tell."""
         if self._tree is not UNREAD or self._patched is not None:
             return None
         tree = partial_tree(self._as_it_came(), operations)
+        if tree is None:
+            return None
         try:
-            changed = None if tree is None else patching.apply(tree, operations)
+            changed = patching.apply(tree, operations)
         except PatchError:
-            return None
+            return None  # perhaps for want of the rest
         if changed is tree:
-            return None if tree is None else self
-        if not isinstance(changed, dict) or changed == tree:  # which may hide a change of type alone
+            return self
+        if not isinstance(changed, dict) or changed == tree:  # equal values may be of other types
             return None
-        return self._after(operations, UNREAD if apart(self.kind, operations) else None)
+        return self._after(operations, None if touches(self.kind, operations) else UNREAD)
 
     def _after(self, operations: Sequence[Mapping[str, Any]], outline: Any) -> "Object":
-        """The object after operations that are known to apply; its outline, unless that is unread, is this one."""
+        """The object after operations that are known to apply.
+
+        Args:
+            operations: these.
+            outline: its outline; None for none, `UNREAD` for that of this object.
+        """
         return Object(b"", kind=self.kind, _outline=outline, _patched=(self, operations))
 
     def _outlined(self) -> Outline | None:
@@ -165,7 +175,7 @@ class Object(Document, eq=False):
         return patching.apply(before.tree, operations), None
 
 
-NULL = Object(b"null", None, present=False, _outline=None)
+NULL = Object(b"null", _tree=None, present=False, _outline=None)
 """Where a review has no object."""
 
 
@@ -177,7 +187,7 @@ def _settings(operations: Sequence[Mapping[str, Any]]) -> list[_Setting] | None:
             return None
         path = operation.get("path")
         if type(path) is not str or not path.startswith(_MAPS):
-            return None
+            return None  # as most others do, before they are taken apart
         try:
             _, name, *keys = patching.tokens_of(path)
         except PatchError:

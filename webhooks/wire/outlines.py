@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
+from webhooks.wire.documents import LARGE
+
 _Rest = msgspec.Raw | msgspec.UnsetType
 _Text = str | msgspec.UnsetType
 _Texts = dict[str, str] | msgspec.UnsetType | None
-
-LARGE = 256 * 1024  # bytes, above which a document may hold too many values: its reader counts them
 
 
 class Outline(msgspec.Struct):
@@ -80,17 +80,17 @@ def outline_of(known: Any, kind: str) -> Outline | None:
     return Outline(metadata.name, metadata.generateName, metadata.labels, metadata.annotations, pod, pointer)
 
 
-def apart(kind: str, operations: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether JSON Patch operations leave alone what an outline tells of.
+def touches(kind: str, operations: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether JSON Patch operations may change what an outline tells; of a kind that has none, always.
 
     Args:
         kind: of the object that they are applied to.
         operations: none of which looks elsewhere than at its path.
     """
     if kind not in _TOLD:
-        return False
+        return True
     paths = [f"{operation['path']}/" for operation in operations]
-    return not any(path.startswith(place) or place.startswith(path) for path in paths for place in _TOLD[kind])
+    return any(path.startswith(place) or place.startswith(path) for path in paths for place in _TOLD[kind])
 
 
 def volumes_of(outline: Outline) -> Sequence[Any] | None:
@@ -220,6 +220,7 @@ def _object(spec: Any) -> Any:
 # The types of the kinds that have outlines.
 KNOWN: Mapping[str, Any] = {kind: _object(spec) for kind, (spec, _) in _SPECS.items()}
 _PLACES = {kind: (place, "/" + "/".join(place)) for kind, (_, place) in _SPECS.items()}
+# Where that stands; each with a slash at its end, so that none is the beginning of another name.
 _TOLD = {
     kind: (
         *("/kind/", "/apiVersion/"),

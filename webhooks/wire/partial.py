@@ -5,20 +5,17 @@ strictly as a whole object is: each object and array there, written again, is wh
 that nobody reads, syntax is all that is checked.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from webhooks.errors import MalformedReview, PatchError
-from webhooks.patching import tokens_of
-from webhooks.wire.documents import load
-from webhooks.wire.outlines import LARGE
+from webhooks.patching import INDEX, tokens_of
+from webhooks.wire.documents import LARGE, load
 
 _SIMPLE = frozenset(("add", "remove", "replace", "test"))  # the others may put in one place what stood in another
 _OBJECT, _ARRAY = b"{["
-_INDEX = re.compile(r"[0-9]{1,16}")
 
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -37,8 +34,6 @@ _UNSURE = (
     msgspec.MsgspecError,
     UnicodeDecodeError,
     RecursionError,
-    KeyError,
-    TypeError,
 )
 
 
@@ -56,12 +51,19 @@ def partial_tree(raw: bytes | msgspec.Raw, operations: Sequence[Mapping[str, Any
     try:
         tree = _opened(raw)
         for operation in operations:
-            if operation["op"] not in _SIMPLE:
+            if not _is_simple(operation):
                 return None
             _reach(tree, tokens_of(operation["path"]))
     except _UNSURE:
         return None
     return tree
+
+
+def _is_simple(operation: Any) -> bool:
+    """Whether it is one that looks nowhere else than at its path."""
+    if type(operation) is not dict or type(operation.get("path")) is not str:
+        return False
+    return type(operation.get("op")) is str and operation["op"] in _SIMPLE
 
 
 def _reach(node: Any, tokens: Sequence[str]) -> None:
@@ -80,10 +82,10 @@ def _reach(node: Any, tokens: Sequence[str]) -> None:
 
 
 def _key(node: Any, token: str) -> Any:
-    """The member of that name or number, if there is one."""
+    """The name or number of that member, if there is one."""
     if type(node) is dict:
         return token if token in node else None
-    if type(node) is list and _INDEX.fullmatch(token) and int(token) < len(node):
+    if type(node) is list and INDEX.fullmatch(token) and int(token) < len(node):
         return int(token)
     return None
 

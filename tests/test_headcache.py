@@ -1,4 +1,4 @@
-"""Forms of heads: what is taken for one whole request, and that it is the one that the parser sees."""
+"""Heads that came before: what is taken for one whole request, and that it is the one that the parser sees."""
 
 import asyncio
 from collections.abc import Iterator
@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import httptools
 import pytest
 import uvicorn
-from hypothesis import example, given
+from hypothesis import HealthCheck, assume, example, given, reject, settings
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
 from webhooks import create_app
 from webhooks.app import WebhookApp
 from webhooks.connections import Connections
-from webhooks.forms import Form, Forms, split
+from webhooks.headcache import CachedHead, HeadCache, without_length
 from webhooks.limits import Limits
 from webhooks.meters import Meters
 from webhooks.outbox import Outbox
@@ -35,7 +35,7 @@ def of(body: bytes, head: bytes = HEAD) -> bytes:
 
 def test_the_length_of_the_body_makes_no_difference() -> None:
     bodies = [b"", b"{}", b"[" * 12_345, b"\r\n\r\nContent-Length: 5\r\n\r\n"]
-    found = [split(of(body)) for body in bodies]
+    found = [without_length(of(body)) for body in bodies]
     assert [pair[1] for pair in found if pair] == bodies
     assert {pair[0] for pair in found if pair} == {HEAD.replace(b"%d", b"").removesuffix(b"\r\n\r\n")}
 
@@ -62,7 +62,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS)
 def test_anything_else_is_for_the_parser(data: bytes) -> None:
-    assert split(data) is None
+    assert without_length(data) is None
 
 
 class Seen:
@@ -89,7 +89,7 @@ class Seen:
         self.ended += 1
 
     @property
-    def form(self) -> Any:
+    def rest(self) -> Any:
         """All but what the length makes different."""
         others = [pair for pair in self.headers if pair[0].lower() != b"content-length"]
         return self.urls, others, len(self.headers), self._parser.should_keep_alive()
@@ -103,52 +103,51 @@ PIECES = st.sampled_from(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(
     st.lists(PIECES, max_size=8), st.lists(PIECES, max_size=4), st.sampled_from([0, 2, 12]), st.sampled_from([0, 2, 12])
 )
 @example([b"X: Content-Length: ", b"2", b"\r\n"], [], 2, 12)
-def test_a_head_of_a_form_means_what_the_first_one_meant(
+def test_a_head_means_what_the_one_in_the_cache_meant(
     before: list[bytes], after: list[bytes], first: int, second: int
 ) -> None:
-    """Of two heads that differ in the length alone, the parser takes both or none, and sees the same in them."""
+    """Of two heads that differ in the length alone: where the parser takes one, it takes both, and sees the same."""
 
-    def written(length: int) -> bytes:
+    def requested(length: int) -> bytes:
         middle = b"".join(before) + b"\r\nContent-Length: %d\r\n" % length + b"".join(after)
         return LINE + b"Host: a\r\n" + middle + b"\r\n\r\n" + b"{" * length
 
-    one, two = split(written(first)), split(written(second))
-    if one is None or two is None or one[0] != two[0]:
-        return
+    one, two = without_length(requested(first)), without_length(requested(second))
+    assume(one is not None and two is not None and one[0] == two[0])
     try:
-        known = Seen(written(first))
+        known = Seen(requested(first))
     except httptools.HttpParserError:
-        return  # and so its form is not known
-    if (known.ended, known.body) != (1, one[1]):
-        return
-    seen = Seen(written(second))
-    assert (seen.ended, seen.body, seen.form) == (1, two[1], known.form)
+        reject()  # it is never cached
+    assume(known.ended == 1 and known.body == one[1])
+    seen = Seen(requested(second))
+    assert (seen.ended, seen.body, seen.rest) == (1, two[1], known.rest)
 
 
-def test_forms_are_found_again() -> None:
-    forms = Forms()
-    form = Form(b"/admission/mutate", b"timeout=10s", HEADERS)
-    forms.add(b"key", form)
-    assert forms.get(b"key") is form
-    assert forms.get(b"another") is None
+def test_heads_are_found_again() -> None:
+    cache = HeadCache()
+    head = CachedHead(b"/admission/mutate", b"timeout=10s", HEADERS)
+    cache.add(b"key", head)
+    assert cache.get(b"key") is head
+    assert cache.get(b"another") is None
 
 
 @pytest.mark.parametrize("name", [b"authorization", b"traceparent", b"transfer-encoding", b"expect", b"connection"])
 def test_what_may_differ_or_be_secret_is_not_kept(name: bytes) -> None:
-    forms = Forms()
-    forms.add(b"key", Form(b"/admission/mutate", b"", HEADERS | {name: b"a"}))
-    assert forms.get(b"key") is None
+    cache = HeadCache()
+    cache.add(b"key", CachedHead(b"/admission/mutate", b"", HEADERS | {name: b"a"}))
+    assert cache.get(b"key") is None
 
 
 def test_no_caller_fills_the_memory() -> None:
-    forms = Forms()
+    cache = HeadCache()
     for number in range(1000):
-        forms.add(b"%d" % number, Form(b"", b"", HEADERS))
-    known = [number for number in range(1000) if forms.get(b"%d" % number)]
+        cache.add(b"%d" % number, CachedHead(b"", b"", HEADERS))
+    known = [number for number in range(1000) if cache.get(b"%d" % number)]
     assert len(known) <= 64
     assert known[-1] == 999
 
@@ -201,7 +200,7 @@ def test_a_head_that_came_before_is_not_read(line: Line) -> None:
     protocol.data_received(data * 2)
     protocol.data_received(data.replace(b"Host: a", b"Host: b"))
     assert protocol.heads_read == 5
-    protocol._outbox.send()
+    protocol._outbox.flush()
     assert len({answer for _, answer in log}) == 1
     assert len(log) == 8
 
@@ -211,11 +210,12 @@ def test_a_path_that_is_gone_is_not_found(line: Line) -> None:
     data = of(BODY)
     for _ in range(3):
         protocol.data_received(data)
-    answered = len(log)
+    protocol._outbox.flush()
+    assert len(log) == 3
     app.endpoints_by_path.clear()
     protocol.data_received(data)
-    assert protocol.heads_read == 3
-    assert len(log) == answered
+    protocol._outbox.flush()
+    assert (protocol.heads_read, len(log)) == (3, 3)
 
 
 def test_a_body_over_the_limit_is_refused(line: Line) -> None:
@@ -224,5 +224,5 @@ def test_a_body_over_the_limit_is_refused(line: Line) -> None:
         protocol.data_received(of(BODY))
     assert protocol.heads_read == 2
     protocol.data_received(of(BODY + b" "))
-    protocol._outbox.send()
+    protocol._outbox.flush()
     assert b'"code":413' in log[-1][1]
