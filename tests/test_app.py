@@ -74,27 +74,6 @@ def test_applications_share_nothing() -> None:
 # Health.
 
 
-@pytest.mark.parametrize("path", ["/livez", "/readyz", "/healthz"])
-def test_health(path: str, client: TestClient) -> None:
-    reply = client.get(path)
-    assert (reply.status_code, reply.text) == (200, "ok")
-    assert reply.headers["content-type"].startswith("text/plain")
-    assert client.head(path).status_code == 200
-
-
-@pytest.mark.parametrize(
-    ("path", "lines"),
-    [
-        ("/livez", ["[+]ping ok", "[+]loop ok", "livez check passed"]),
-        ("/readyz", ["[+]ping ok", "[+]loop ok", "[+]policies ok", "[+]shutdown ok", "readyz check passed"]),
-        ("/healthz", ["[+]ping ok", "[+]loop ok", "[+]policies ok", "[+]shutdown ok", "healthz check passed"]),
-    ],
-)
-@pytest.mark.parametrize("query", ["verbose", "verbose=", "verbose=1", "a=b&verbose"])
-def test_verbose_health(path: str, lines: list[str], query: str, client: TestClient) -> None:
-    assert client.get(f"{path}?{query}").text == "".join(f"{line}\n" for line in lines)
-
-
 def test_a_server_without_policies_lives_but_is_not_ready() -> None:
     client = TestClient(create_app([]))
     assert client.get("/livez").status_code == 200

@@ -1,20 +1,20 @@
 """The application: FastAPI, with the review paths ahead of its routing, health, metrics and documentation."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.openapi.docs import get_swagger_ui_html
-from fastapi.responses import HTMLResponse, PlainTextResponse, Response
-from prometheus_client import CONTENT_TYPE_LATEST
+from fastapi.responses import HTMLResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
+from webhooks import operations
 from webhooks.answers import HEADERS, Answer, error
 from webhooks.callers import Caller, Callers, Met, Refusal
 from webhooks.dispatch import Dispatcher
@@ -24,8 +24,7 @@ from webhooks.heads import HeadReader
 from webhooks.journal import Journal
 from webhooks.life import Life, Phase
 from webhooks.limits import Limits
-from webhooks.meters import Gauge
-from webhooks.metrics import REFUSED, Metrics, Tally, page
+from webhooks.metrics import Metrics
 from webhooks.plugin import Site
 from webhooks.policy import AnyPolicy
 from webhooks.pulse import LOST, Pulse
@@ -35,41 +34,12 @@ from webhooks.running import Runner
 from webhooks.stalls import Stalls
 from webhooks.turns import Turns
 
-HEALTH = ("/livez", "/readyz", "/healthz")
 MET = "webhooks.met"  # where our own server notes in a request's state who is at the other end of its connection
 if TYPE_CHECKING:
     from webhooks.tracing import Tracing
 
 _JSON = (b"content-type", b"application/json")
-_REFUSAL = "policies are older than their files, which could not be taken over; the log says why"
 _LONGEST_REVIEW = MAX_TIMEOUT + 5  # seconds
-
-
-class Health:
-    """Whether the server lives and can answer, told as API servers tell it.
-
-    Args:
-        remarks: what else there is to say, a line each.
-
-    Attributes:
-        checks: by name, whether something that answers depend on is in order.
-    """
-
-    def __init__(self, checks: Mapping[str, Callable[[], bool]], remarks: Callable[[], Sequence[str]]) -> None:
-        self.checks = checks
-        self._remarks = remarks
-
-    def respond(self, request: Request) -> Response:
-        """``ok``, or with ``?verbose`` or on a failure a line a check."""
-        results = {name: check() for name, check in self.checks.items()}
-        good = all(results.values())
-        if good and "verbose" not in request.query_params:
-            return PlainTextResponse("ok")
-        name = request.url.path.strip("/")
-        lines = [f"[+]{check} ok" if passed else f"[-]{check} failed" for check, passed in results.items()]
-        lines += [f"[!]{remark}" for remark in self._remarks()]
-        lines.append(f"{name} check {'passed' if good else 'failed'}")
-        return PlainTextResponse("\n".join(lines) + "\n", 200 if good else 503)
 
 
 class WebhookApp(FastAPI):
@@ -120,7 +90,7 @@ class WebhookApp(FastAPI):
         self._answer_by(registry)
         self.life = Life()
         self.pulse = Pulse(Stalls(self.site.meters).end)
-        self.operations = operations(
+        self.operations = operations.routes(
             {"loop": lambda: self.pulse.silence < LOST},
             {"policies": lambda: len(self._registry) > 0, "shutdown": lambda: self.life.phase is Phase.SERVING},
             lambda: metrics.tally,
@@ -161,7 +131,7 @@ class WebhookApp(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection of ASGI."""
-        if scope["type"] != "http" or (path := _path(scope)) in HEALTH:
+        if scope["type"] != "http" or (path := _path(scope)) in operations.HEALTH:
             await super().__call__(scope, receive, send)
             return
         caller = await self._caller(scope)
@@ -265,34 +235,6 @@ async def _send(send: Send, answer: Answer) -> None:
         headers.append((b"allow", b"POST"))
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body})
-
-
-def operations(
-    vital: Mapping[str, Callable[[], bool]], checks: Mapping[str, Callable[[], bool]], tally: Callable[[], Tally]
-) -> list[BaseRoute]:
-    """The routes for health and metrics.
-
-    Args:
-        vital: what being alive depends on.
-        checks: what being ready depends on beside that.
-        tally: what has been counted.
-    """
-
-    def remarks() -> Sequence[str]:
-        refused = tally().meters.get(REFUSED)
-        return [_REFUSAL] if isinstance(refused, Gauge) and any(refused.values.values()) else []
-
-    live = Health({"ping": lambda: True, **vital}, tuple)
-    ready = Health({**live.checks, **checks}, remarks)
-
-    async def scrape(_: Request) -> Response:
-        # Writing the page takes milliseconds, for which no review shall wait.
-        return Response(await asyncio.to_thread(page, tally()), media_type=CONTENT_TYPE_LATEST)
-
-    return [
-        *(Route(path, live.respond if path == "/livez" else ready.respond) for path in HEALTH),
-        Route("/metrics", scrape),
-    ]
 
 
 def _documentation(app: FastAPI) -> list[BaseRoute]:

@@ -16,8 +16,8 @@ from multiprocessing.context import SpawnProcess
 import msgspec
 from starlette.applications import Starlette
 
-from webhooks import logs, serving, tls
-from webhooks.app import WebhookApp, operations
+from webhooks import logs, operations, serving, tls
+from webhooks.app import WebhookApp
 from webhooks.errors import ConfigurationError
 from webhooks.following import Follower, renewing
 from webhooks.keeping import keeping
@@ -276,4 +276,4 @@ def _ops_server(workers: Sequence[Worker], life: Life, meters: Meters, limits: L
         "shutdown": lambda: life.phase is Phase.SERVING,
     }
     connections = serving.connections("ops", limits, meters)
-    return serving.Server(Starlette(routes=operations({}, checks, tally)), connections)
+    return serving.Server(Starlette(routes=operations.routes({}, checks, tally)), connections)
