@@ -174,4 +174,4 @@ def ended(policies: Iterable[AnyPolicy]) -> Iterator[str]:
     for policy in policies:
         for exemption in policy.exemptions:
             if exemption.expired:
-                yield f"policy {policy.name}: an exemption ended {exemption.end} ({exemption.reason}): remove it"
+                yield f"policy {policy.name}: {exemption.notice}: remove it"

@@ -44,6 +44,11 @@ class Exemption:
         """When it ends, as people write it."""
         return "" if self.expires is None else datetime.fromtimestamp(self.expires, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
+    @property
+    def notice(self) -> str:
+        """What people are told of it once it has ended."""
+        return f"an exemption ended {self.end} ({self.reason})"
+
     def covers(self, review: AdmissionReview | AccessReview | ImageReview) -> bool:
         """Whether the review is one of those. One that cannot be read is none of them."""
         try:

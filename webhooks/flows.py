@@ -215,35 +215,40 @@ def _merge_refusals(refused: Sequence[Outcome]) -> Outcome:
 def _failed_opinion(result: Result) -> Outcome | None:
     _refuse_malformed(result)
     message = f"policy {result.policy.name!r} failed"
-    if result.policy.on_error == "allow":
+    if passed_over(result):
         return NoOpinion(reason=message)
     if result.policy.on_error == "deny":
         return Deny(message) if result.policy.kind == "authorizing" else Unauthenticated(message)
     return None
 
 
+def denies(result: Result) -> bool:
+    """Whether what a policy on objects or images did counts as a denial, whatever its operator makes of those."""
+    outcome = result.outcome
+    return isinstance(outcome, Deny) if outcome is not None else not passed_over(result)
+
+
+def passed_over(result: Result) -> bool:
+    """Whether a policy failed, and its say is left out."""
+    return result.outcome is None and result.policy.on_error == "allow"
+
+
 def _denial(result: Result, notes: Notes) -> Deny | None:
-    """The denial that a result comes to, if it is one; its warnings and annotations are noted."""
-    denial = _own_denial(result, notes)
-    if denial is None or result.policy.mode == "enforce":
+    """The denial that a result comes to, if it is one that its operator enforces; what else it says is noted."""
+    outcome = result.outcome
+    if outcome is None:
+        _refuse_malformed(result)
+        if passed_over(result):
+            notes.add_failure(result.policy.name)
+    elif outcome.warnings or outcome.audit:
+        notes.add(result.policy.name, outcome)
+    if not denies(result):
+        return None
+    denial = outcome if isinstance(outcome, Deny) else _failed(result)
+    if result.policy.mode == "enforce":
         return denial
     notes.add_denial(result.policy.name, denial, warn=result.policy.mode == "warn")
     return None
-
-
-def _own_denial(result: Result, notes: Notes) -> Deny | None:
-    """The same, whatever its operator makes of denials."""
-    outcome = result.outcome
-    if outcome is not None:
-        if outcome.warnings or outcome.audit:
-            notes.add(result.policy.name, outcome)
-        return outcome if isinstance(outcome, Deny) else None
-    _refuse_malformed(result)
-    assert result.failure is not None
-    if result.policy.on_error == "allow":
-        notes.add_failure(result.policy.name)
-        return None
-    return _failed(result, result.failure)
 
 
 def _refuse_malformed(result: Result) -> None:
@@ -251,9 +256,9 @@ def _refuse_malformed(result: Result) -> None:
         raise result.failure
 
 
-def _failed(result: Result, failure: Exception) -> Deny:
+def _failed(result: Result) -> Deny:
     """What the caller is told of a failure: no more than which policy it was."""
-    if isinstance(failure, PolicyTimeout):
+    if isinstance(result.failure, PolicyTimeout):
         return Deny(f"policy {result.policy.name!r} did not answer in time", reason="Timeout", code=504)
     return Deny(f"policy {result.policy.name!r} failed", reason="InternalError", code=500)
 

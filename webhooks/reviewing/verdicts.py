@@ -11,6 +11,7 @@ from webhooks.calls import Result
 from webhooks.decisions import CHANGES, Deny
 from webhooks.dispatch import Verdict
 from webhooks.errors import ConfigurationError, MalformedReview, PatchError, PolicyFailure
+from webhooks.flows import denies, passed_over
 from webhooks.policy import AnyPolicy, Kind, Mode
 from webhooks.reviewing.requests import Requests, Unaskable, encoded
 from webhooks.reviewing.streams import Manifest, Problem
@@ -166,24 +167,21 @@ def _reviewed(manifest: Manifest, request: Mapping[str, Any], stages: Sequence[_
 
 
 def _denied(results: Iterable[Result], mode: Mode) -> Iterator[Remark]:
-    """The denials of policies of a mode; a failure that is not passed over is one."""
+    """The denials of policies of a mode."""
     for result in results:
-        if result.policy.mode != mode:
-            continue
-        if isinstance(result.outcome, Deny):
-            yield Remark(result.policy.name, result.outcome.message)
-        elif result.failure is not None and result.policy.on_error != "allow":
-            yield Remark(result.policy.name, f"failed: {result.failure}")
+        if result.policy.mode == mode and denies(result):
+            said = result.outcome.message if isinstance(result.outcome, Deny) else f"failed: {result.failure}"
+            yield Remark(result.policy.name, said)
 
 
 def _warnings(verdict: Verdict) -> Iterator[Remark]:
     for policy, exemption in verdict.exemptions:
         if exemption.expired:
-            yield Remark(policy, f"an exemption ended {exemption.end} ({exemption.reason})")
+            yield Remark(policy, exemption.notice)
     for result in verdict.results:
         if result.outcome is not None:
             yield from (Remark(result.policy.name, text) for text in result.outcome.warnings)
-        elif result.policy.on_error == "allow":
+        elif passed_over(result):
             yield Remark(result.policy.name, f"failed and was passed over: {result.failure}")
         yield from _denied([result], "warn")
 
