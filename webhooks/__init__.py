@@ -18,11 +18,12 @@ if TYPE_CHECKING:
         Replace,
         Unauthenticated,
     )
+    from webhooks.decorators import authenticating, authorizing, image_policy, mutating, validating
     from webhooks.fields import field, items
     from webhooks.loading import ready
     from webhooks.patching import pointer
     from webhooks.pods import Container, Image
-    from webhooks.policy import Policy, authenticating, authorizing, image_policy, mutating, validating
+    from webhooks.policy import Policy
     from webhooks.quantities import parse_quantity
     from webhooks.references import ImageReference
     from webhooks.violations import introduced
@@ -84,11 +85,12 @@ _HOMES = {
         "Replace",
         "Unauthenticated",
     ),
+    "webhooks.decorators": ("authenticating", "authorizing", "image_policy", "mutating", "validating"),
     "webhooks.fields": ("field", "items"),
     "webhooks.loading": ("ready",),
     "webhooks.patching": ("pointer",),
     "webhooks.pods": ("Container", "Image"),
-    "webhooks.policy": ("Policy", "authenticating", "authorizing", "image_policy", "mutating", "validating"),
+    "webhooks.policy": ("Policy",),
     "webhooks.quantities": ("parse_quantity",),
     "webhooks.references": ("ImageReference",),
     "webhooks.violations": ("introduced",),

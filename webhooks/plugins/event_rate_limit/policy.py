@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from webhooks.decisions import Allow, Decision, Deny
+from webhooks.decorators import validating
 from webhooks.meters import Meters
 from webhooks.plugins.event_rate_limit import events
 from webhooks.plugins.event_rate_limit.buckets import Limit, MemoryBudget
 from webhooks.plugins.event_rate_limit.redis import RedisBudget
-from webhooks.policy import AnyPolicy, validating
+from webhooks.policy import AnyPolicy
 from webhooks.wire.admission import AdmissionReview
 
 _ALLOW = Allow()
