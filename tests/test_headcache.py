@@ -1,27 +1,19 @@
 """Heads that came before: what is taken for one whole request, and that it is the one that the parser sees."""
 
-import asyncio
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import httptools
 import pytest
-import uvicorn
 from hypothesis import HealthCheck, assume, example, given, reject, settings
 from hypothesis import strategies as st
-from uvicorn.server import ServerState
 
 from webhooks import create_app
-from webhooks.app import WebhookApp
-from webhooks.connections import Connections
 from webhooks.headcache import CachedHead, HeadCache, without_length
 from webhooks.limits import Limits
-from webhooks.meters import Meters
-from webhooks.outbox import Outbox
-from webhooks.protocol import ReviewProtocol
 
 from .builders import admission_body, written
-from .transports import Recorder
+from .transports import Line, connected
 
 LINE = b"POST /admission/mutate?timeout=10s HTTP/1.1\r\n"
 HEAD = LINE + b"Host: a\r\nContent-Length: %d\r\nContent-Type: application/json\r\n\r\n"
@@ -152,41 +144,11 @@ def test_no_caller_fills_the_memory() -> None:
     assert known[-1] == 999
 
 
-class Counting(ReviewProtocol):
-    """Counts the heads that are read."""
-
-    heads_read = 0
-
-    def on_headers_complete(self) -> None:
-        self.heads_read += 1
-        super().on_headers_complete()
-
-
-class Line(NamedTuple):
-    """A connection to an application, and what is written to it."""
-
-    protocol: Counting
-    app: WebhookApp
-    log: list[tuple[str, bytes]]
-
-
 @pytest.fixture
 def line() -> Iterator[Line]:
     """To an application that has no policies, and takes no larger body than `BODY`."""
-    with asyncio.Runner() as runner:
-
-        async def made() -> Line:
-            app = create_app([], limits=Limits(max_body=len(BODY)))
-            config = uvicorn.Config(app)
-            config.load()
-            neighbours = Connections("reviews", Limits(), 120, Meters())
-            outbox = Outbox(asyncio.get_running_loop())
-            found = Counting("127.0.0.1", neighbours, outbox, config=config, server_state=ServerState(), app_state={})
-            log: list[tuple[str, bytes]] = []
-            found.connection_made(Recorder("", log))
-            return Line(found, app, log)
-
-        yield runner.run(made())
+    with connected(create_app([], limits=Limits(max_body=len(BODY)))) as line:
+        yield line
 
 
 def test_a_head_that_came_before_is_not_read(line: Line) -> None:
@@ -206,7 +168,7 @@ def test_a_head_that_came_before_is_not_read(line: Line) -> None:
 
 
 def test_a_path_that_is_gone_is_not_found(line: Line) -> None:
-    protocol, app, log = line
+    protocol, app, log = line.protocol, line.app, line.log
     data = of(BODY)
     for _ in range(3):
         protocol.data_received(data)
@@ -216,6 +178,18 @@ def test_a_path_that_is_gone_is_not_found(line: Line) -> None:
     protocol.data_received(data)
     protocol._outbox.flush()
     assert (protocol.heads_read, len(log)) == (3, 3)
+
+
+def test_nothing_is_answered_behind_the_last_answer(line: Line) -> None:
+    protocol, log = line.protocol, line.log
+    for _ in range(3):
+        protocol.data_received(of(BODY))
+    protocol.data_received(of(BODY).replace(b"Host: a", b"Host: a\r\nConnection: close"))
+    told = len(log)
+    for _ in range(3):
+        protocol.data_received(of(BODY))
+    protocol._outbox.flush()
+    assert (len(log), protocol.heads_read) == (told, 3)
 
 
 def test_a_body_over_the_limit_is_refused(line: Line) -> None:

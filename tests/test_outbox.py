@@ -5,9 +5,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from webhooks import AdmissionReview, Allow, create_app, validating
 from webhooks.outbox import Outbox
+from webhooks.protocol import ReviewProtocol
 
-from .transports import Recorder
+from .builders import admission_body, written
+from .transports import Line, Recorder, connected
 
 Log = list[tuple[str, bytes]]
 Scene = Callable[[Outbox, Recorder, Recorder, Log], Awaitable[None]]
@@ -83,3 +86,42 @@ def test_a_connection_that_ends_gets_no_more() -> None:
         await asyncio.sleep(0)
 
     assert play(scene) == [("b", b"2")]
+
+
+def posted(body: bytes) -> bytes:
+    return (
+        b"POST /admission/validate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        % (len(body))
+        + body
+    )
+
+
+BODY = written(admission_body())
+
+
+def test_an_answer_that_was_waited_for_does_not_wait_for_others() -> None:
+    """The next turn may be that of a policy that keeps the loop."""
+
+    @validating("pods")
+    async def slow(review: AdmissionReview) -> Allow:
+        await asyncio.sleep(0)
+        return Allow()
+
+    async def turn(line: Line) -> None:
+        line.protocol.data_received(posted(BODY))
+        while not line.protocol.cycle.response_complete:
+            assert line.log == []
+            await asyncio.sleep(0)
+        assert len(line.log) == 1
+
+    with connected(create_app([slow])) as line:
+        line.runner.run(turn(line))
+
+
+@pytest.mark.parametrize("end", [ReviewProtocol.abort, ReviewProtocol.leave])
+def test_an_answer_is_not_taken_back(end: Callable[[ReviewProtocol], None]) -> None:
+    with connected(create_app([])) as line:
+        line.protocol.data_received(posted(BODY))
+        assert line.log == []
+        end(line.protocol)
+        assert [b'"allowed":true' in answer for _, answer in line.log] == [True]

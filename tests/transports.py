@@ -1,7 +1,20 @@
-"""A transport that goes nowhere."""
+"""A transport that goes nowhere, and the protocol of a connection on one."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
+
+import uvicorn
+from uvicorn.server import ServerState
+
+from webhooks.app import WebhookApp
+from webhooks.connections import Connections
+from webhooks.limits import Limits
+from webhooks.meters import Meters
+from webhooks.outbox import Outbox
+from webhooks.protocol import ReviewProtocol
 
 
 class Recorder(asyncio.Transport):
@@ -19,8 +32,48 @@ class Recorder(asyncio.Transport):
     def close(self) -> None:
         self._closing = True
 
+    abort = close
+
     def is_closing(self) -> bool:
         return self._closing
 
     def set_write_buffer_limits(self, high: Any = None, low: Any = None) -> None:
         """There is no buffer."""
+
+
+class Counting(ReviewProtocol):
+    """Counts the heads that are read."""
+
+    heads_read = 0
+
+    def on_headers_complete(self) -> None:
+        self.heads_read += 1
+        super().on_headers_complete()
+
+
+@dataclass
+class Line:
+    """A connection to an application, what is written to it, and the loop, which turns when it is told to."""
+
+    protocol: Counting
+    app: WebhookApp
+    log: list[tuple[str, bytes]]
+    runner: asyncio.Runner
+
+
+@contextmanager
+def connected(app: WebhookApp) -> Iterator[Line]:
+    """A new connection to an application."""
+    with asyncio.Runner() as runner:
+        log: list[tuple[str, bytes]] = []
+
+        async def made() -> Counting:
+            config = uvicorn.Config(app)
+            config.load()
+            neighbours = Connections("reviews", Limits(), 120, Meters())
+            outbox = Outbox(asyncio.get_running_loop())
+            found = Counting("127.0.0.1", neighbours, outbox, config=config, server_state=ServerState(), app_state={})
+            found.connection_made(Recorder("", log))
+            return found
+
+        yield Line(runner.run(made()), app, log, runner)

@@ -77,9 +77,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def leave(self) -> None:
         """End the connection: gently where it is idle, else at once."""
-        self._outbox.flush()
         if self.stage == "idle":
             self.since = self.loop.time()
+            self._outbox.flush()
             self.transport.close()
         else:
             self.abort()
@@ -94,6 +94,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport is None:
             self.loop.call_soon(self.opening.cancel)  # not before it has begun: it would not clean up
         else:
+            self._outbox.flush()
             self.transport.abort()
 
     def note_failure(self, failure: OSError) -> None:

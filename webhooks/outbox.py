@@ -10,7 +10,7 @@ _MOST = 16  # answers in one flush
 
 
 class Outbox:
-    """Keeps answers until the turn of the loop ends, and no longer; those of connections that are gone are lost.
+    """Keeps answers until the turn of the loop ends, and no longer.
 
     Args:
         loop: the one whose turns these are.

@@ -82,7 +82,9 @@ class ReviewProtocol(BoundedProtocol):
     def _between_reviews(self) -> bool:
         """Whether the last request was a review, which is answered, and the next is of a caller who is known."""
         last = self._review
-        return self._caller is not None and last is not None and last.response_complete and self._reading == "idle"
+        if self._caller is None or last is None or not last.response_complete:
+            return False
+        return self._reading == "idle" and not self.transport.is_closing()
 
     def data_received(self, data: bytes) -> None:
         """Answer a review at once whose head came before, and read all else."""
@@ -189,6 +191,7 @@ class ReviewProtocol(BoundedProtocol):
 
     async def _reply_later(self, review: _Review, answer: Awaitable[Answer]) -> None:
         self._reply(review, await answer)
+        self._outbox.flush()  # before other policies have their turn, which might keep the loop
 
     def _reply(self, review: _Review, answer: Answer) -> None:
         review.response_complete = True

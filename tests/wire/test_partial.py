@@ -72,6 +72,9 @@ ON_THE_WAY = [replacing("/metadata/name")]
         (RAW, [{"op": "add", "value": 1}]),
         (RAW, [{"op": ["add"], "path": "/a", "value": 1}]),
         (RAW, [{"op": "add", "path": ["/a"], "value": 1}]),
+        (RAW, [{"op": "add", "path": ["/"], "value": 1}]),
+        (RAW, [replacing("", {})]),
+        (b'{"metadata":{"name":' + b"[" * 197 + b"]" * 197 + b"}}", ON_THE_WAY),
         (RAW, ["add"]),
     ],
     ids=[
@@ -91,6 +94,9 @@ ON_THE_WAY = [replacing("/metadata/name")]
         "no path",
         "no op",
         "no text for a path",
+        "another sort of path",
+        "the whole",
+        "too deep",
         "no operation",
     ],
 )

@@ -21,7 +21,7 @@ MAX_DEPTH = 200
 MAX_VALUES = 500_000
 _ENCODER_DEPTH = 255  # the level that orjson refuses to write; an empty container at the end it does not count
 _ENVELOPE_DEPTH = 2  # a review's objects lie this deep in its body
-_OBJECT_DEPTH = MAX_DEPTH - _ENVELOPE_DEPTH
+OBJECT_DEPTH = MAX_DEPTH - _ENVELOPE_DEPTH
 LARGE = 256 * 1024  # bytes; below, a document cannot hold too many values to matter: its reader counts those of others
 
 _TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
@@ -92,7 +92,7 @@ class Document(msgspec.Struct, eq=False):
         return self.raw() if callable(self.raw) else self.raw
 
     def _read(self) -> tuple[Any, bytes | None]:
-        return _read(bytes(self._as_it_came()), _OBJECT_DEPTH)
+        return _read(bytes(self._as_it_came()), OBJECT_DEPTH)
 
     def lend(self) -> Any:
         """The tree, to somebody who must not change it: `intact` tells whether that was so."""
@@ -106,7 +106,7 @@ class Document(msgspec.Struct, eq=False):
         return self._sealed is None or orjson.dumps(self.tree) == self._sealed
 
 
-def load(raw: bytes, depth: int = _OBJECT_DEPTH) -> Any:
+def load(raw: bytes, depth: int = OBJECT_DEPTH) -> Any:
     """Decode a document, strictly.
 
     Args:
@@ -160,7 +160,7 @@ def _refuse_many(raw: bytes) -> None:
         raise MalformedReview(f"more than {MAX_VALUES} values", code=422)
 
 
-def load_exactly(raw: bytes, depth: int = _OBJECT_DEPTH) -> Any:
+def load_exactly(raw: bytes, depth: int = OBJECT_DEPTH) -> Any:
     """The slow reader: every rule checked for itself.
 
     Raises:

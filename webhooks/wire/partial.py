@@ -12,7 +12,7 @@ import msgspec
 
 from webhooks.errors import MalformedReview, PatchError
 from webhooks.patching import INDEX, tokens_of
-from webhooks.wire.documents import LARGE, load
+from webhooks.wire.documents import LARGE, OBJECT_DEPTH, load
 
 _SIMPLE = frozenset(("add", "remove", "replace", "test"))  # the others may put in one place what stood in another
 _OBJECT, _ARRAY = b"{["
@@ -53,7 +53,10 @@ def partial_tree(raw: bytes | msgspec.Raw, operations: Sequence[Mapping[str, Any
         for operation in operations:
             if not _is_simple(operation):
                 return None
-            _reach(tree, tokens_of(operation["path"]))
+            tokens = tokens_of(operation["path"])
+            if not tokens:
+                return None
+            _reach(tree, tokens)
     except _UNSURE:
         return None
     return tree
@@ -75,10 +78,18 @@ def _reach(node: Any, tokens: Sequence[str]) -> None:
             return
         child = node[key]
         if type(child) is msgspec.Raw:
-            child = node[key] = _opened(child) if number < last else load(bytes(child))
+            child = node[key] = _opened(child) if number < last else _decoded(child, len(tokens))
         elif number == last and type(child) in (dict, list):
             raise _UnsureError  # other operations may have led into it
         node = child
+
+
+def _decoded(raw: msgspec.Raw, level: int) -> Any:
+    """A value that lies so many levels deep."""
+    text = bytes(raw)
+    if level + text.count(b"{") + text.count(b"[") > OBJECT_DEPTH:
+        raise _UnsureError  # it may be nested too deeply there
+    return load(text)
 
 
 def _key(node: Any, token: str) -> Any:
