@@ -10,6 +10,7 @@ from webhooks.outbox import Outbox
 from webhooks.protocol import ReviewProtocol
 
 from .builders import admission_body, written
+from .servers import request
 from .transports import Line, Recorder, connected
 
 Log = list[tuple[str, bytes]]
@@ -88,15 +89,7 @@ def test_a_connection_that_ends_gets_no_more() -> None:
     assert play(scene) == [("b", b"2")]
 
 
-def posted(body: bytes) -> bytes:
-    return (
-        b"POST /admission/validate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-        % (len(body))
-        + body
-    )
-
-
-BODY = written(admission_body())
+POSTED = request("POST", "/admission/validate", written(admission_body()))
 
 
 def test_an_answer_that_was_waited_for_does_not_wait_for_others() -> None:
@@ -108,7 +101,7 @@ def test_an_answer_that_was_waited_for_does_not_wait_for_others() -> None:
         return Allow()
 
     async def turn(line: Line) -> None:
-        line.protocol.data_received(posted(BODY))
+        line.protocol.data_received(POSTED)
         while not line.protocol.cycle.response_complete:
             assert line.log == []
             await asyncio.sleep(0)
@@ -121,7 +114,7 @@ def test_an_answer_that_was_waited_for_does_not_wait_for_others() -> None:
 @pytest.mark.parametrize("end", [ReviewProtocol.abort, ReviewProtocol.leave])
 def test_an_answer_is_not_taken_back(end: Callable[[ReviewProtocol], None]) -> None:
     with connected(create_app([])) as line:
-        line.protocol.data_received(posted(BODY))
+        line.protocol.data_received(POSTED)
         assert line.log == []
         end(line.protocol)
         assert [b'"allowed":true' in answer for _, answer in line.log] == [True]
