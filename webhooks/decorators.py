@@ -162,7 +162,7 @@ def validating(
 
     Args:
         resources: as admission registrations write them: ``pods``, ``apps/deployments``, ``pods/exec``, ``*/scale``,
-            ``*/*``; see `webhooks.matching.Rule.parse`.
+            ``*/*``; see `webhooks.rules.Rule.parse`.
         operations: some of CREATE, UPDATE, DELETE, CONNECT, or ``*``.
         namespaces: globs; None for all, like each argument that follows.
         names: globs for the object's name, or for the beginning of the name that the server will make.
