@@ -5,14 +5,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from webhooks.dispatch import Dispatcher, Verdict
+from webhooks.engine.concurrency import Turns
+from webhooks.engine.dispatcher import Dispatcher, Verdict
+from webhooks.engine.executor import Pace, Runner
 from webhooks.limits import Limits
-from webhooks.meters import Meters
-from webhooks.policy import Kind, Policy
-from webhooks.registry import Registry
-from webhooks.running import Pace, Runner
-from webhooks.turns import Turns
-from webhooks.wire import admission, authentication, authorization, images
+from webhooks.observability.metrics import Meters
+from webhooks.policy.model import Kind, Policy
+from webhooks.policy.registry import Registry
+from webhooks.reviews import admission, authentication, authorization, images
 
 Json = dict[str, Any]
 AnyPolicy = Policy[Any, Any]

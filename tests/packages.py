@@ -26,7 +26,7 @@ DENYING = """\
 import os
 
 from webhooks import *
-from webhooks.configuration.fields import Model
+from webhooks.config.validation import Model
 
 
 class Settings(Model):

@@ -442,7 +442,7 @@ def serving(
 @contextmanager
 def under_uvicorn(folder: Path, policies: str = POLICIES) -> Iterator[Server]:
     """The same policies as a user's own application under uvicorn, with nothing of ours but `create_app`."""
-    application = "\nfrom webhooks import create_app\nfrom webhooks.policy import Policy\n"
+    application = "\nfrom webhooks import create_app\nfrom webhooks.policy.model import Policy\n"
     application += "app = create_app([each for each in list(globals().values()) if isinstance(each, Policy)])\n"
     (folder / "users.py").write_text(policies + application)
     command = [sys.executable, "-m", "uvicorn", "users:app", "--port", "0", "--no-access-log", "--no-use-colors"]

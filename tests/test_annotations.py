@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.annotations import MAX_ANNOTATION, MAX_WARNING, MAX_WARNINGS, Notes
-from webhooks.decisions import Allow, Deny
+from webhooks.engine.annotations import MAX_ANNOTATION, MAX_WARNING, MAX_WARNINGS, Notes
+from webhooks.reviews.outcomes import Allow, Deny
 
 QUALIFIED_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 

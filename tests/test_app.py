@@ -13,7 +13,7 @@ from starlette.types import Message, Scope
 from starlette.websockets import WebSocketDisconnect
 
 from webhooks import Allow, Deny, authorizing, create_app, mutating, validating
-from webhooks.app import WebhookApp
+from webhooks.app.asgi import WebhookApp
 from webhooks.errors import ConfigurationError
 from webhooks.limits import Limits
 

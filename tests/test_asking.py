@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from webhooks import Allow, validating
-from webhooks.asking import admit, dispatcher
-from webhooks.dispatch import Verdict
+from webhooks.engine.dispatcher import Verdict
+from webhooks.engine.standalone import admit, dispatcher
 from webhooks.errors import ConfigurationError
 
 from .builders import admission_body, admission_review, pod

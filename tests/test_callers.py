@@ -15,10 +15,10 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from webhooks import Allow, certificates, create_app, validating
-from webhooks.callers import ANYBODY, Caller, Callers, Met, Refusal
-from webhooks.meters import Meters
-from webhooks.plugin import Site
-from webhooks.tokens import Seal, TokenFile, seal
+from webhooks.auth.authenticator import ANYBODY, Caller, Callers, Met, Refusal
+from webhooks.auth.token_file import Seal, TokenFile, seal
+from webhooks.observability.metrics import Meters
+from webhooks.plugins.loader import Site
 
 from .identities import CLIENT, DAY, SERVER, Identity, identity
 from .servers import (
@@ -568,7 +568,7 @@ def test_a_certificate_cannot_be_seen_under_another_server(site: Site) -> None:
 def test_tokens_are_followed_under_another_server(
     tokens: TokenFile, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webhooks.tokens._LOOK", 0.01)
+    monkeypatch.setattr("webhooks.auth.token_file._LOOK", 0.01)
     new = {**REVIEWS, "Authorization": "Bearer new-token"}
     with TestClient(create_app([allows], site, callers=Callers(site.meters, tokens=tokens))) as client:
         (tmp_path / "tokens.csv").write_text("new-token,joe\n")

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from webhooks import catalogue
-from webhooks.cli import main
+from webhooks.cli import library as catalogue
+from webhooks.cli.main import main
 from webhooks.errors import LoadError
-from webhooks.loading import library
+from webhooks.policy.loader import library
 
 from .test_cli import run_installed
 
@@ -62,7 +62,7 @@ def run(*arguments: str) -> Result:
 def entry_of(folder: Path, docstring: str, monkeypatch: pytest.MonkeyPatch) -> catalogue.Entry:
     file = folder / "fine.py"
     file.write_text(POLICY.format(docstring=docstring.format()))
-    monkeypatch.setattr("webhooks.loading.library", lambda: {"fine": file})
+    monkeypatch.setattr("webhooks.policy.loader.library", lambda: {"fine": file})
     return catalogue.entry("fine")
 
 

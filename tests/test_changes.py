@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from webhooks.changes import Changes
 from webhooks.errors import ConfigurationError
+from webhooks.watch import Changes
 
 
 class Followed:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from webhooks import __version__
-from webhooks.cli import main
+from webhooks.cli.main import main
 
 from .servers import SECONDS
 
@@ -90,7 +90,7 @@ def test_version() -> None:
 
 def test_help_loads_no_server() -> None:
     """Help and completion are there at once; the server takes a while to import."""
-    code = "import sys, webhooks.cli; print(sorted({'fastapi', 'uvicorn', 'pydantic'} & set(sys.modules)))"
+    code = "import sys, webhooks.cli.main; print(sorted({'fastapi', 'uvicorn', 'pydantic'} & set(sys.modules)))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=SECONDS)
     assert ended.stdout == "[]\n"
 

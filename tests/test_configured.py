@@ -12,13 +12,14 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks import Allow, Deny, NoOpinion, configured
-from webhooks.cli import main
-from webhooks.configuration import documents
+from webhooks import Allow, Deny, NoOpinion
+from webhooks.cli.main import main
+from webhooks.config import file as configured
+from webhooks.config import strict_yaml as documents
 from webhooks.errors import ConfigurationError
 from webhooks.limits import Limits
 from webhooks.options import options
-from webhooks.policy import Policy
+from webhooks.policy.model import Policy
 from webhooks.settings import Settings
 
 from .builders import access_review, admission_review, decide, image_review, pod
@@ -519,9 +520,9 @@ def settings(folder: Path, *arguments: str, **environment: str) -> dict[str, Any
     """What `serve` would be told, of what matters here."""
     code = """\
 import json, sys
-from webhooks import serving, workers
-from webhooks.cli import main
-from webhooks.configuration import documents
+from webhooks.server import process as serving, supervisor as workers
+from webhooks.cli.main import main
+from webhooks.config import strict_yaml as documents
 
 def tell(settings):
     names = "port", "ops_port", "grace", "allow_client", "log_level", "tracing", "workers"

@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import pytest
 
-from webhooks import memory
-from webhooks.connections import Connections, Stage
+from webhooks.http import memory
+from webhooks.http.connections import Connections, Stage
 from webhooks.limits import Limits
-from webhooks.meters import Counter, Gauge, Meters
+from webhooks.observability.metrics import Counter, Gauge, Meters
 
 LIMITS = Limits(max_connections=4, max_connections_per_peer=3)
 

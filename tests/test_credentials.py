@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from webhooks import certificates, credentials
-from webhooks.callers import ANYBODY, Refusal
+from webhooks import certificates
+from webhooks.auth import credentials
+from webhooks.auth.authenticator import ANYBODY, Refusal
 from webhooks.errors import ConfigurationError
-from webhooks.meters import Meters
+from webhooks.observability.metrics import Meters
 from webhooks.settings import Settings
 
 OIDC = {"oidc_issuer": "https://issuer.example.org", "oidc_audience": "webhooks", "oidc_subject": ("jane",)}

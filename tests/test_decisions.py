@@ -2,8 +2,9 @@ from typing import Any, get_args
 
 import pytest
 
-from webhooks import decisions
-from webhooks.decisions import (
+from webhooks.policy.model import OUTCOMES
+from webhooks.reviews import outcomes as decisions
+from webhooks.reviews.outcomes import (
     Allow,
     Authenticated,
     Decision,
@@ -17,7 +18,6 @@ from webhooks.decisions import (
     Replace,
     Unauthenticated,
 )
-from webhooks.policy import OUTCOMES
 
 EXAMPLES: list[Outcome] = [
     Allow(),

@@ -22,9 +22,9 @@ from webhooks import (
     validating,
 )
 from webhooks.errors import ConfigurationError
-from webhooks.globs import EVERYTHING
-from webhooks.matching import AccessMatch, AdmissionMatch, AnyMatch, ImageMatch
-from webhooks.rules import Rule
+from webhooks.kube.globs import EVERYTHING
+from webhooks.kube.resource_rules import Rule
+from webhooks.policy.matching import AccessMatch, AdmissionMatch, AnyMatch, ImageMatch
 
 from .builders import admission_review, pod
 

@@ -27,14 +27,14 @@ from webhooks import (
     mutating,
     validating,
 )
-from webhooks.decisions import Outcome
-from webhooks.dispatch import Verdict, budget
+from webhooks.engine.dispatcher import Verdict, budget
 from webhooks.errors import MalformedReview, PolicyFailure, PolicyTimeout
-from webhooks.exemptions import Exemption
-from webhooks.globs import Globs
-from webhooks.patching import MAX_OPERATIONS
-from webhooks.policy import OUTCOMES, Kind
-from webhooks.wire import admission
+from webhooks.kube.globs import Globs
+from webhooks.objects.json_patch import MAX_OPERATIONS
+from webhooks.policy.exemptions import Exemption
+from webhooks.policy.model import OUTCOMES, Kind
+from webhooks.reviews import admission
+from webhooks.reviews.outcomes import Outcome
 
 from .builders import (
     AnyPolicy,

@@ -14,7 +14,8 @@ import yaml
 from pydantic.alias_generators import to_camel
 
 import webhooks
-from webhooks import configured, loading
+from webhooks.config import file as configured
+from webhooks.policy import loader as loading
 
 from .exposed import metrics
 from .servers import SECONDS
@@ -131,7 +132,7 @@ def test_every_field_of_configurations_is_documented() -> None:
 
 
 def test_fields_are_those_of_their_flags() -> None:
-    from webhooks.cli import main
+    from webhooks.cli.main import main
 
     page = (ROOT / "docs" / "configuration.md").read_text()
     flags = {option for parameter in main.commands["serve"].params for option in parameter.opts}
@@ -175,7 +176,7 @@ def test_every_public_name_is_documented() -> None:
 
 
 def test_every_option_is_documented() -> None:
-    from webhooks.cli import main
+    from webhooks.cli.main import main
 
     documented = "".join(page.read_text() for page in PAGES)
     options = [option for command in commands(main) for parameter in command.params for option in parameter.opts]

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhooks.drafts import DraftDict, DraftList, draft, settle
-from webhooks.patching import diff
+from webhooks.objects.copy_on_write import DraftDict, DraftList, draft, settle
+from webhooks.objects.json_patch import diff
 
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.0, -0.0, 1.0, 1.5]) | st.text(max_size=2)
 KEYS = st.sampled_from(["a", "b", "c", "d", "/"])

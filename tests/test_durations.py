@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.durations import parse_duration
+from webhooks.kube.durations import parse_duration
 
 NS, US, MS, S, M, H = 1, 10**3, 10**6, 10**9, 60 * 10**9, 3600 * 10**9
 UNITS = {"ns": NS, "us": US, "\u00b5s": US, "\u03bcs": US, "ms": MS, "s": S, "m": M, "h": H}

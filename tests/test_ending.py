@@ -11,7 +11,7 @@ from .load import VALIDATE, Caller, Load, Service, is_ready
 from .servers import POLICIES, Gate, Server, await_true, review, serving
 
 LONG = ("--shutdown-delay", "1h")
-PATIENT = "import webhooks.serving\nwebhooks.serving._QUIET = 60\n"  # with connections on which nothing is asked
+PATIENT = "import webhooks.server.process\nwebhooks.server.process._QUIET = 60\n"  # with connections on which nothing is asked
 
 each_size = pytest.mark.parametrize("workers", [1, 2])
 
@@ -138,9 +138,9 @@ def test_nothing_is_left_when_it_is_killed(workers: int, tmp_path: Path) -> None
 
 
 KEEPER = """
-import webhooks.app
+import webhooks.app.asgi
 
-webhooks.app.LOST = 0.2
+webhooks.app.asgi.LOST = 0.2
 
 
 @validating("widgets", names=["keeps"])

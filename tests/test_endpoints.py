@@ -24,11 +24,11 @@ from webhooks import (
     mutating,
     validating,
 )
-from webhooks.answers import Answer
-from webhooks.endpoints import Endpoint
+from webhooks.app.endpoints import Endpoint
+from webhooks.app.review_metrics import page
 from webhooks.errors import MalformedReview
+from webhooks.http.responses import Answer
 from webhooks.limits import Limits
-from webhooks.metrics import page
 
 from .builders import access_body, admission_body, image_body, pod, promote, token_body, written
 from .caller import accept_admission, accept_authentication, accept_authorization, accept_images
@@ -291,7 +291,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     def explode(*arguments: Any) -> Any:
         raise RuntimeError(SECRET)
 
-    monkeypatch.setattr("webhooks.dispatch.Dispatcher.decide", explode)
+    monkeypatch.setattr("webhooks.engine.dispatcher.Dispatcher.decide", explode)
 
 
 @pytest.mark.parametrize("path", PATHS)

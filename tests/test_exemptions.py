@@ -9,9 +9,9 @@ import pytest
 
 from webhooks import Allow, Deny, NoOpinion, Replace, authorizing, image_policy, mutating, validating
 from webhooks.errors import MalformedReview
-from webhooks.exemptions import Exemption
-from webhooks.globs import Globs
-from webhooks.wire import admission
+from webhooks.kube.globs import Globs
+from webhooks.policy.exemptions import Exemption
+from webhooks.reviews import admission
 
 from .builders import AnyPolicy, access_review, admission_body, admission_review, decide, image_review, pod, written
 

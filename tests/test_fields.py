@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from webhooks import field, items
-from webhooks.drafts import draft
 from webhooks.errors import MalformedReview
+from webhooks.objects.copy_on_write import draft
 
 OBJECT = {
     "flag": False,

@@ -12,13 +12,15 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from webhooks import certificates, following
-from webhooks.certificates import proof, signing
+from webhooks import certificates
+from webhooks.app.review_metrics import Tally
+from webhooks.certificates import signing
+from webhooks.certificates import verification as proof
 from webhooks.errors import ConfigurationError
-from webhooks.following import Follower, renewing
-from webhooks.metrics import Tally
+from webhooks.server import certificate_reload as following
+from webhooks.server.certificate_reload import Follower, renewing
+from webhooks.server.tls import Files
 from webhooks.settings import Settings
-from webhooks.tls import Files
 
 from .mounts import Contents, Mount, bad_secrets, caller, secret
 from .servers import await_true

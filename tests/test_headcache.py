@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, example, given, reject, settings
 from hypothesis import strategies as st
 
 from webhooks import create_app
-from webhooks.headcache import CachedHead, HeadCache, without_length
+from webhooks.http.header_cache import CachedHead, HeadCache, without_length
 from webhooks.limits import Limits
 
 from .builders import admission_body, written

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhooks.heads import BadHead, Headers, HeadReader, check_framing, check_size
+from webhooks.http.headers import BadHead, Headers, HeadReader, check_framing, check_size
 from webhooks.limits import Limits
 
 JSON = {b"content-type": b"application/json"}

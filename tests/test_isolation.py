@@ -10,24 +10,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from webhooks import (
-    Allow,
-    Authenticated,
-    Decision,
-    Deny,
-    NoOpinion,
-    Patch,
-    Replace,
-    Unauthenticated,
-    isolation,
-    loading,
-    validating,
-)
-from webhooks.calls import Result
+from webhooks import Allow, Authenticated, Decision, Deny, NoOpinion, Patch, Replace, Unauthenticated, validating
+from webhooks.engine import process_pool as isolation
+from webhooks.engine.executor import Runner
+from webhooks.engine.invocation import Result
 from webhooks.errors import ConfigurationError, MalformedReview, PolicyFailure, PolicyTimeout
-from webhooks.meters import Counter, Meters
-from webhooks.running import Runner
-from webhooks.wire import admission
+from webhooks.observability.metrics import Counter, Meters
+from webhooks.policy import loader as loading
+from webhooks.reviews import admission
 
 from .builders import (
     AnyPolicy,
@@ -417,7 +407,7 @@ def test_it_sees_what_was_changed_before(lab: Lab) -> None:
 
 def test_what_cannot_be_loaded_there_is_a_mistake(tmp_path: Path) -> None:
     file = tmp_path / "policies.py"
-    file.write_text("import sys\nassert 'webhooks.cell' not in sys.orig_argv\n" + POLICIES)
+    file.write_text("import sys\nassert 'webhooks.engine.process_worker' not in sys.orig_argv\n" + POLICIES)
     lab = Lab(file)
     with pytest.raises(ConfigurationError, match=r"policies\.py:\d+: policy '\w+' cannot be isolated: .*Assertion"):
         lab.do(lab.runner.start()).result(SECONDS)

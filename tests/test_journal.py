@@ -24,15 +24,15 @@ from webhooks import (
     mutating,
     validating,
 )
-from webhooks.answers import Answer
-from webhooks.app import WebhookApp
-from webhooks.callers import Caller
+from webhooks.app.asgi import WebhookApp
+from webhooks.app.decision_log import Journal, Record
+from webhooks.auth.authenticator import Caller
 from webhooks.errors import MalformedReview
-from webhooks.journal import Journal, Record
+from webhooks.http.responses import Answer
 from webhooks.limits import Limits
-from webhooks.lines import LIMIT
-from webhooks.policy import WIRES
-from webhooks.registry import Registry
+from webhooks.observability.log_writer import LIMIT
+from webhooks.policy.model import WIRES
+from webhooks.policy.registry import Registry
 
 from .builders import RECORDED, Json, access_body, admission_body, image_body, pod, token_body, written
 from .servers import Server, await_true, review, serving

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from webhooks.certificates import issue
+from webhooks.cluster.ca_bundle_sync import Keeper, keeping
 from webhooks.errors import ConfigurationError
-from webhooks.keeping import Keeper, keeping
-from webhooks.meters import Meters
+from webhooks.observability.metrics import Meters
 from webhooks.settings import Settings
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 
-from webhooks import Allow, __version__, configured, ready
-from webhooks.cli import main
+from webhooks import Allow, __version__, ready
+from webhooks.cli.main import main
+from webhooks.config import file as configured
 from webhooks.settings import Settings
 from webhooks.testing import admission
 

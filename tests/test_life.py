@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from webhooks.life import Life, Phase
+from webhooks.app.lifecycle import Life, Phase
 
 LONG = 3600.0  # seconds
 

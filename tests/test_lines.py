@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks import lines
-from webhooks.lines import LIMIT, Lines, line
-from webhooks.meters import Meters
-from webhooks.metrics import Tally, page
+from webhooks.app.review_metrics import Tally, page
+from webhooks.observability import log_writer as lines
+from webhooks.observability.log_writer import LIMIT, Lines, line
+from webhooks.observability.metrics import Meters
 
 MANY = 20_000  # more than there is room for
 

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from webhooks import loading
 from webhooks.errors import ConfigurationError, LoadError
-from webhooks.loading import library, load, load_file
+from webhooks.policy import loader as loading
+from webhooks.policy.loader import library, load, load_file
 
 POLICY = """
 from webhooks import Allow, validating
@@ -68,8 +68,8 @@ def test_the_ready_policies_are_found_by_name() -> None:
 
 
 def test_the_ready_policies_lie_inside_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path, {"loading.py": "", "library/only.py": POLICY.format(name="only")})
-    monkeypatch.setattr(loading, "__file__", str(tmp_path / "loading.py"))
+    write(tmp_path, {"library/only.py": POLICY.format(name="only")})
+    monkeypatch.setattr(loading.resources, "files", lambda package: tmp_path)
     assert list(library()) == ["only"]
     assert names("library:only") == ["only"]
 
@@ -77,7 +77,7 @@ def test_the_ready_policies_lie_inside_an_installed_package(tmp_path: Path, monk
 def test_nothing_of_a_file_is_taken_but_its_own_policies(tmp_path: Path) -> None:
     text = """
 from webhooks import Allow, validating
-from webhooks.policy import Policy
+from webhooks.policy.model import Policy
 
 def helper(review):
     return Allow()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from webhooks.lines import LIMIT, Lines
-from webhooks.logs import JsonFormatter, LinesHandler
-from webhooks.meters import Meters
+from webhooks.observability.log_writer import LIMIT, Lines
+from webhooks.observability.logs import JsonFormatter, LinesHandler
+from webhooks.observability.metrics import Meters
 
 from .builders import access_body, token_body, written
 from .servers import Reply, Server, review, serving

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhooks.errors import ConfigurationError, MalformedReview
-from webhooks.globs import EVERYTHING, Globs
-from webhooks.matching import AccessMatch, AdmissionMatch, AnyMatch, ImageMatch, operations
-from webhooks.rules import Rule, rules
-from webhooks.selectors import Selector
-from webhooks.wire.admission import OPERATIONS
+from webhooks.kube.globs import EVERYTHING, Globs
+from webhooks.kube.label_selectors import Selector
+from webhooks.kube.resource_rules import Rule, rules
+from webhooks.policy.matching import AccessMatch, AdmissionMatch, AnyMatch, ImageMatch, operations
+from webhooks.reviews.admission import OPERATIONS
 
 from .builders import Json, access_review, admission_review, image_review, pod, token_review
 

@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from webhooks import memory
+from webhooks.http import memory
 
 
 def test_memory_is_given_back() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhooks.errors import ConfigurationError
-from webhooks.meters import Buckets, Counter, Gauge, Histogram, Meter, Meters
+from webhooks.observability.metrics import Buckets, Counter, Gauge, Histogram, Meter, Meters
 
 THREADS = 8
 CALLS = 2_000

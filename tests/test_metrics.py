@@ -23,12 +23,12 @@ from webhooks import (
     mutating,
     validating,
 )
-from webhooks.answers import Answer
-from webhooks.app import WebhookApp
-from webhooks.callers import ANYBODY, Caller
-from webhooks.meters import Buckets, Counter, Gauge, Histogram, Meters
-from webhooks.metrics import Tally, page
-from webhooks.plugin import Site
+from webhooks.app.asgi import WebhookApp
+from webhooks.app.review_metrics import Tally, page
+from webhooks.auth.authenticator import ANYBODY, Caller
+from webhooks.http.responses import Answer
+from webhooks.observability.metrics import Buckets, Counter, Gauge, Histogram, Meters
+from webhooks.plugins.loader import Site
 
 from .builders import access_body, admission_body, image_body, pod, token_body
 from .servers import Gate, Server, await_true, serving

@@ -14,10 +14,11 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from joserfc import jwk, jws
 from joserfc.registry import HeaderParameter
 
-from webhooks import certificates, oidc
-from webhooks.callers import ANYBODY, Caller, Callers, Met, Refusal
-from webhooks.meters import Meters
-from webhooks.oidc import ALGORITHMS, INTERVAL, LASTING, LEEWAY, OidcIssuer
+from webhooks import certificates
+from webhooks.auth import oidc
+from webhooks.auth.authenticator import ANYBODY, Caller, Callers, Met, Refusal
+from webhooks.auth.oidc import ALGORITHMS, INTERVAL, LASTING, LEEWAY, OidcIssuer
+from webhooks.observability.metrics import Meters
 
 from .issuer import Issuer, issuing
 from .servers import REVIEWS, review, serving

@@ -6,8 +6,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from webhooks import operations
-from webhooks.metrics import Tally
+from webhooks.app import ops_routes as operations
+from webhooks.app.review_metrics import Tally
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from webhooks import Allow, Policy, authenticating, authorizing, image_policy, mutating, validating
-from webhooks.origins import Origin
+from webhooks.policy.origins import Origin
 
 AnyPolicy = Policy[Any, Any]
 

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from webhooks import AdmissionReview, Allow, create_app, validating
-from webhooks.outbox import Outbox
-from webhooks.protocol import ReviewProtocol
+from webhooks.http.outbox import Outbox
+from webhooks.server.review_protocol import ReviewProtocol
 
 from .builders import admission_body, written
 from .servers import request

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from webhooks import patching
 from webhooks.errors import PatchError
-from webhooks.patching import apply, diff, pointer
+from webhooks.objects import json_patch as patching
+from webhooks.objects.json_patch import apply, diff, pointer
 
 SCALARS = st.one_of(
     st.none(),

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from webhooks import create_app, plugin
+from webhooks import create_app
 from webhooks.errors import ConfigurationError
-from webhooks.meters import Meters
-from webhooks.plugin import Site
+from webhooks.observability.metrics import Meters
+from webhooks.plugins import loader as plugin
+from webhooks.plugins.loader import Site
 
 from .builders import admission_body, pod
 from .packages import install
@@ -20,7 +21,7 @@ from .packages import install
 HEAD = "apiVersion: apiserver.config.svc.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
 GADGETS = """\
 from webhooks import *
-from webhooks.configuration.fields import Model
+from webhooks.config.validation import Model
 from webhooks.errors import ConfigurationError
 
 class Settings(Model):

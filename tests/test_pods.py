@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.pods import Container, containers, image_volumes, pod_spec
-from webhooks.references import ImageReference
+from webhooks.objects.image_references import ImageReference
+from webhooks.objects.pods import Container, containers, image_volumes, pod_spec
 
 Object = dict[str, Any]
 

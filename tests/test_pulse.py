@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from webhooks.pulse import BEAT, PATIENCE, Pulse, Stall
+from webhooks.engine.watchdog import BEAT, PATIENCE, Pulse, Stall
 
 LONG = 30.0  # seconds, of what is to be cut short
 BACKTRACKING = re.compile(r"(a+)+$")

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.references import ImageReference
+from webhooks.objects.image_references import ImageReference
 
 SHA256 = "sha256:" + "0123456789abcdef" * 4
 SHA512 = "sha512:" + "0123456789abcdef" * 8

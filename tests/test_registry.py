@@ -2,19 +2,11 @@ from typing import Any
 
 import pytest
 
-from webhooks import (
-    Allow,
-    Policy,
-    authenticating,
-    authorizing,
-    image_policy,
-    mutating,
-    registry,
-    validating,
-)
+from webhooks import Allow, Policy, authenticating, authorizing, image_policy, mutating, validating
 from webhooks.errors import ConfigurationError, MalformedReview
-from webhooks.policy import Kind
-from webhooks.registry import Registry
+from webhooks.policy import registry
+from webhooks.policy.model import Kind
+from webhooks.policy.registry import Registry
 
 from .builders import access_review, admission_review, image_review, pod, token_review
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from webhooks import app as application
-from webhooks.app import WebhookApp
+from webhooks.app import asgi as application
+from webhooks.app.asgi import WebhookApp
+from webhooks.engine.executor import Pace
 from webhooks.errors import ConfigurationError
-from webhooks.loading import load
-from webhooks.plugin import Site
-from webhooks.reloading import Reloader
-from webhooks.running import Pace
+from webhooks.plugins.loader import Site
+from webhooks.policy.loader import load
+from webhooks.server.policy_reload import Reloader
 from webhooks.settings import Settings
 
 from .builders import admission_body, written

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhooks.resources import cluster_scoped, plural
+from webhooks.kube.resources import cluster_scoped, plural
 
 from .builders import recorded
 

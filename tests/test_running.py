@@ -7,19 +7,13 @@ from typing import Any
 
 import pytest
 
-from webhooks import Allow, Decision, calls, running, validating
-from webhooks.calls import Result
+from webhooks import Allow, Decision, validating
+from webhooks.engine import executor as running
+from webhooks.engine import invocation as calls
+from webhooks.engine.executor import MAX_OVERRUN, MAX_PROMOTE_AFTER, PROMOTE_AFTER, QUICK, SLOW, Pace, Runner
+from webhooks.engine.invocation import Result
 from webhooks.errors import PolicyTimeout
-from webhooks.meters import Meters
-from webhooks.running import (
-    MAX_OVERRUN,
-    MAX_PROMOTE_AFTER,
-    PROMOTE_AFTER,
-    QUICK,
-    SLOW,
-    Pace,
-    Runner,
-)
+from webhooks.observability.metrics import Meters
 
 from .builders import AnyPolicy, promote
 

@@ -10,10 +10,11 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from webhooks import configured, loading
-from webhooks.cli import main
-from webhooks.cli import new as command
-from webhooks.policy import Kind
+from webhooks.cli.main import main
+from webhooks.cli.main import new as command
+from webhooks.config import file as configured
+from webhooks.policy import loader as loading
+from webhooks.policy.model import Kind
 
 from .servers import SECONDS
 

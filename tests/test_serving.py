@@ -18,7 +18,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from webhooks import certificates
-from webhooks.serving import KEEP_ALIVE
+from webhooks.server.process import KEEP_ALIVE
 
 from .packages import denying
 from .servers import (
@@ -224,7 +224,7 @@ def test_the_ops_port_serves_no_reviews(method: str, path: str, server: Server) 
 def test_idle_connections_are_closed_and_no_others(tmp_path: Path) -> None:
     """A second of patience here; callers keep idle connections for 90, and they are to be the first to close."""
     assert KEEP_ALIVE > 90
-    short = "import webhooks.serving\nwebhooks.serving.KEEP_ALIVE = 1\n"
+    short = "import webhooks.server.process\nwebhooks.server.process.KEEP_ALIVE = 1\n"
     with (
         serving(tmp_path, policies=short + POLICIES) as server,
         Gate() as gate,
@@ -455,7 +455,7 @@ class Failure:
 # Runs one command after another, each in a fork of its own: importing the server takes longer than a mistake.
 FORKS = """
 import json, os, signal, sys, traceback
-import webhooks.cli, webhooks.serving, webhooks.workers
+import webhooks.cli.main, webhooks.server.process, webhooks.server.supervisor
 for line in sys.stdin:
     folder, seconds, arguments = json.loads(line)
     if os.fork() == 0:
@@ -465,7 +465,7 @@ for line in sys.stdin:
         for number, name in enumerate(("input", "output", "errors")):
             os.dup2(os.open(name, os.O_RDWR), number)
         try:
-            webhooks.cli.main(arguments, prog_name="webhooks")
+            webhooks.cli.main.main(arguments, prog_name="webhooks")
         except SystemExit as end:
             os._exit(end.code)
         except BaseException:
@@ -572,7 +572,7 @@ def test_mistakes_in_an_admission_configuration_are_all_told(tmp_path: Path) -> 
 def test_an_isolated_policy_that_cannot_be_is_a_mistake(workers: int, says: str, tmp_path: Path) -> None:
     file = tmp_path / "policies.py"
     isolated = POLICY.replace('"pods"', '"pods", isolation=True')
-    file.write_text(f"import sys\nassert 'webhooks.cell' not in sys.orig_argv\n{isolated}")
+    file.write_text(f"import sys\nassert 'webhooks.engine.process_worker' not in sys.orig_argv\n{isolated}")
     command = webhooks("serve", "--policies", file, "--workers", workers, "--port", 0, "--ops-port", 0)
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
     assert (ended.returncode, ended.stdout) == (2, "")

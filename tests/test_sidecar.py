@@ -8,7 +8,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from webhooks import __version__, configured
+from webhooks import __version__
+from webhooks.config import file as configured
 
 from .builders import Json
 

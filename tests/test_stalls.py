@@ -12,16 +12,17 @@ from typing import Any
 
 import pytest
 
-from webhooks import Allow, Decision, Deny, Replace, mutating, stalls, validating
-from webhooks.calls import Stalled
-from webhooks.dispatch import Dispatcher, Verdict
+from webhooks import Allow, Decision, Deny, Replace, mutating, validating
+from webhooks.engine import stalls
+from webhooks.engine.concurrency import Turns
+from webhooks.engine.dispatcher import Dispatcher, Verdict
+from webhooks.engine.executor import PROMOTE_AFTER, Runner
+from webhooks.engine.invocation import Stalled
+from webhooks.engine.stalls import Stalls
+from webhooks.engine.watchdog import PATIENCE, Pulse
 from webhooks.limits import Limits
-from webhooks.meters import Counter, Meters
-from webhooks.pulse import PATIENCE, Pulse
-from webhooks.registry import Registry
-from webhooks.running import PROMOTE_AFTER, Runner
-from webhooks.stalls import Stalls
-from webhooks.turns import Turns
+from webhooks.observability.metrics import Counter, Meters
+from webhooks.policy.registry import Registry
 
 from .builders import AnyPolicy, admission_review, ignore_pace, pod, promote
 

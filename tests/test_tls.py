@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from webhooks import tls
 from webhooks.errors import ConfigurationError
-from webhooks.tls import Files
+from webhooks.server import tls
+from webhooks.server.tls import Files
 
 from .mounts import Mount, bad_secrets, secret
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from webhooks import tokens
+from webhooks.auth import token_file as tokens
+from webhooks.auth.token_file import TokenFile, seal
 from webhooks.errors import ConfigurationError
-from webhooks.meters import Meters
-from webhooks.tokens import TokenFile, seal
+from webhooks.observability.metrics import Meters
 
 from .servers import await_true
 

@@ -21,13 +21,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from webhooks import AdmissionReview, Allow, Deny, Policy, Replace, authorizing, mutating, validating
-from webhooks.answers import Answer
-from webhooks.app import WebhookApp
-from webhooks.callers import Caller
+from webhooks.app.asgi import WebhookApp
+from webhooks.app.decision_log import Journal
+from webhooks.app.tracing import Tracing
+from webhooks.auth.authenticator import Caller
 from webhooks.errors import ConfigurationError, MalformedReview
-from webhooks.journal import Journal
-from webhooks.registry import Registry
-from webhooks.tracing import Tracing
+from webhooks.http.responses import Answer
+from webhooks.policy.registry import Registry
 
 from .builders import access_body, admission_body, pod, promote, written
 from .servers import REVIEWS, SECONDS, Server, review, serving
@@ -239,7 +239,7 @@ def test_another_protocol_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_extra_is_needed(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['opentelemetry.sdk'] = None; from webhooks.cli import main; main()"
+    code = "import sys; sys.modules['opentelemetry.sdk'] = None; from webhooks.cli.main import main; main()"
     command = [sys.executable, "-c", code, "serve", "--policies", "library:required_labels", "--tracing"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 2

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from webhooks.engine.concurrency import Turns
 from webhooks.errors import Overloaded
 from webhooks.limits import Limits
-from webhooks.meters import Gauge, Meters
-from webhooks.turns import Turns
+from webhooks.observability.metrics import Gauge, Meters
 
 from .servers import Gate, review, serving
 

@@ -65,7 +65,7 @@ def test_its_metadata(wheel: zipfile.ZipFile) -> None:
     assert metadata["License-Expression"] == "Apache-2.0"
     assert f"{folder}/licenses/LICENSE" in wheel.namelist()
     entry_points = wheel.read(f"{folder}/entry_points.txt").decode()
-    assert "webhooks = webhooks.cli:main" in entry_points
+    assert "webhooks = webhooks.cli.main:main" in entry_points
     assert "[pytest11]\nwebhooks = webhooks.pytest_plugin\n" in entry_points
 
 
@@ -76,9 +76,9 @@ def test_it_works_where_it_is_unpacked(wheel: zipfile.ZipFile, tmp_path: Path) -
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise ImportError")
     code = (
-        "import webhooks, webhooks.loading as loading; print(webhooks.__file__);"
+        "import webhooks, webhooks.policy.loader as loading; print(webhooks.__file__);"
         "print(sorted(loading.library())); print(len(loading.load(f'library:{n}' for n in loading.library())));"
-        "import webhooks.catalogue as catalogue; print(len(catalogue.entries()))"
+        "import webhooks.cli.library as catalogue; print(len(catalogue.entries()))"
     )
     ended = subprocess.run(
         [sys.executable, "-c", code],

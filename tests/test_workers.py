@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from webhooks.life import Life
-from webhooks.metrics import Tally
+from webhooks.app.lifecycle import Life
+from webhooks.app.review_metrics import Tally
+from webhooks.server.supervisor import Worker
 from webhooks.settings import Settings
-from webhooks.workers import Worker
 
 from .builders import image_body, written
 from .packages import denying
@@ -117,9 +117,9 @@ def test_the_dead_are_replaced(server: Server) -> None:
 IMPATIENT = """
 import re
 
-import webhooks.workers
+import webhooks.server.supervisor
 
-webhooks.workers.LOST = 1.5
+webhooks.server.supervisor.LOST = 1.5
 
 
 @validating("widgets", names=["backtracks"])
@@ -156,7 +156,7 @@ def test_those_that_hang_are_killed_and_replaced(tmp_path: Path) -> None:
 
 
 def test_those_that_cannot_start_any_more_are_tried_again_and_again(tmp_path: Path) -> None:
-    patience = "import webhooks.workers\nwebhooks.workers._PAUSE = 0.05\n"
+    patience = "import webhooks.server.supervisor\nwebhooks.workers._PAUSE = 0.05\n"
     with serving(tmp_path, "--workers", 2, policies=patience + POLICIES + WHO) as server:
         first, second = answerers(server)
         policies = (tmp_path / "policies.py").read_text()

@@ -9,12 +9,12 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
-from webhooks.app import WebhookApp
-from webhooks.connections import Connections
+from webhooks.app.asgi import WebhookApp
+from webhooks.http.connections import Connections
+from webhooks.http.outbox import Outbox
 from webhooks.limits import Limits
-from webhooks.meters import Meters
-from webhooks.outbox import Outbox
-from webhooks.protocol import ReviewProtocol
+from webhooks.observability.metrics import Meters
+from webhooks.server.review_protocol import ReviewProtocol
 
 
 class Recorder(asyncio.Transport):

@@ -3,9 +3,23 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from webhooks._version import __version__ as __version__
+
 if TYPE_CHECKING:
-    from webhooks.app import create_app
-    from webhooks.decisions import (
+    from webhooks.app.asgi import create_app
+    from webhooks.kube.quantities import parse_quantity
+    from webhooks.objects.fields import field, items
+    from webhooks.objects.image_references import ImageReference
+    from webhooks.objects.json_patch import pointer
+    from webhooks.objects.pods import Container, Image
+    from webhooks.policy.decorators import authenticating, authorizing, image_policy, mutating, validating
+    from webhooks.policy.loader import ready
+    from webhooks.policy.model import Policy
+    from webhooks.reviews.admission import AdmissionReview
+    from webhooks.reviews.authentication import TokenReview
+    from webhooks.reviews.authorization import AccessReview
+    from webhooks.reviews.images import ImageReview
+    from webhooks.reviews.outcomes import (
         Allow,
         Authenticated,
         Decision,
@@ -18,22 +32,8 @@ if TYPE_CHECKING:
         Replace,
         Unauthenticated,
     )
-    from webhooks.decorators import authenticating, authorizing, image_policy, mutating, validating
-    from webhooks.fields import field, items
-    from webhooks.loading import ready
-    from webhooks.patching import pointer
-    from webhooks.pods import Container, Image
-    from webhooks.policy import Policy
-    from webhooks.quantities import parse_quantity
-    from webhooks.references import ImageReference
-    from webhooks.violations import introduced
-    from webhooks.wire.admission import AdmissionReview
-    from webhooks.wire.authentication import TokenReview
-    from webhooks.wire.authorization import AccessReview
-    from webhooks.wire.images import ImageReview
-    from webhooks.wire.users import User
-
-__version__ = "0.1.0"
+    from webhooks.reviews.user import User
+    from webhooks.reviews.violations import introduced
 
 __all__ = [
     "AccessReview",
@@ -71,8 +71,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "webhooks.app": ("create_app",),
-    "webhooks.decisions": (
+    "webhooks.app.asgi": ("create_app",),
+    "webhooks.reviews.outcomes": (
         "Allow",
         "Authenticated",
         "Decision",
@@ -85,20 +85,20 @@ _HOMES = {
         "Replace",
         "Unauthenticated",
     ),
-    "webhooks.decorators": ("authenticating", "authorizing", "image_policy", "mutating", "validating"),
-    "webhooks.fields": ("field", "items"),
-    "webhooks.loading": ("ready",),
-    "webhooks.patching": ("pointer",),
-    "webhooks.pods": ("Container", "Image"),
-    "webhooks.policy": ("Policy",),
-    "webhooks.quantities": ("parse_quantity",),
-    "webhooks.references": ("ImageReference",),
-    "webhooks.violations": ("introduced",),
-    "webhooks.wire.admission": ("AdmissionReview",),
-    "webhooks.wire.authentication": ("TokenReview",),
-    "webhooks.wire.authorization": ("AccessReview",),
-    "webhooks.wire.images": ("ImageReview",),
-    "webhooks.wire.users": ("User",),
+    "webhooks.policy.decorators": ("authenticating", "authorizing", "image_policy", "mutating", "validating"),
+    "webhooks.objects.fields": ("field", "items"),
+    "webhooks.policy.loader": ("ready",),
+    "webhooks.objects.json_patch": ("pointer",),
+    "webhooks.objects.pods": ("Container", "Image"),
+    "webhooks.policy.model": ("Policy",),
+    "webhooks.kube.quantities": ("parse_quantity",),
+    "webhooks.objects.image_references": ("ImageReference",),
+    "webhooks.reviews.violations": ("introduced",),
+    "webhooks.reviews.admission": ("AdmissionReview",),
+    "webhooks.reviews.authentication": ("TokenReview",),
+    "webhooks.reviews.authorization": ("AccessReview",),
+    "webhooks.reviews.images": ("ImageReview",),
+    "webhooks.reviews.user": ("User",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

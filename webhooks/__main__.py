@@ -1,6 +1,6 @@
 """``python -m webhooks``."""
 
-from webhooks.cli import main
+from webhooks.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -13,12 +13,12 @@ import uvloop
 from tests.bench import bodies
 from tests.bench.servers import BenchError
 from tests.plugins.event_rate_limit.redis_server import redis_settings
-from webhooks.meters import Meters
-from webhooks.plugins.event_rate_limit.buckets import Limit, LimitType, MemoryBudget
-from webhooks.plugins.event_rate_limit.events import key
+from webhooks.observability.metrics import Meters
+from webhooks.plugins.event_rate_limit.keys import key
 from webhooks.plugins.event_rate_limit.policy import Limiter, limiting
-from webhooks.plugins.event_rate_limit.redis import RedisBudget
-from webhooks.wire import admission
+from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
+from webhooks.plugins.event_rate_limit.token_bucket import Limit, LimitType, MemoryBudget
+from webhooks.reviews import admission
 
 MOST = 2**31 - 1
 CACHE = 4096

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from webhooks.certificates import bundle, issue, signing
+from webhooks.certificates import ca_bundle as bundle
+from webhooks.certificates import issue, signing
 from webhooks.errors import ConfigurationError
 
 YEARS = timedelta(days=365)

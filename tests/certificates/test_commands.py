@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from webhooks.certificates import default_names, issue, issue_client
-from webhooks.cli import main
+from webhooks.cli.main import main
 
 FINGERPRINT = r"(?:[0-9A-F]{2}:){31}[0-9A-F]{2}"
 

@@ -13,7 +13,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
-from webhooks.certificates import Renewal, files, issue, issue_client, proof, renew
+from webhooks.certificates import Renewal, issue, issue_client, renew
+from webhooks.certificates import storage as files
+from webhooks.certificates import verification as proof
 from webhooks.certificates.names import normal
 from webhooks.errors import ConfigurationError
 

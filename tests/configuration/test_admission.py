@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from webhooks.configuration import admission
 from webhooks.errors import ConfigurationError
+from webhooks.plugins import admission_configuration as admission
 
 REGISTERED = {"EventRateLimit", "Quota", "Gadget"}
 HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n"

@@ -11,9 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.configuration import documents
-from webhooks.configuration.documents import MAX_DEPTH, MAX_SIZE, MAX_VALUES, Document
-from webhooks.configuration.fields import Finding, Model
+from webhooks.config import strict_yaml as documents
+from webhooks.config.strict_yaml import MAX_DEPTH, MAX_SIZE, MAX_VALUES, Document
+from webhooks.config.validation import Finding, Model
 from webhooks.errors import ConfigurationError
 
 FILE = Path("limits.yaml")

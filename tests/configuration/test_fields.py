@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, ValidationInfo, field_validator
 
-from webhooks.configuration.fields import Finding, Model, check, one_of, shown, supported, written, wrong
+from webhooks.config.validation import Finding, Model, check, one_of, shown, supported, written, wrong
 
 
 class Color(Enum):

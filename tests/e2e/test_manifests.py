@@ -20,13 +20,14 @@ import yaml
 from cryptography import x509
 
 from webhooks import certificates
-from webhooks.certificates import bundle, pairs, signing
+from webhooks.certificates import ca_bundle as bundle
+from webhooks.certificates import pairs, signing
 from webhooks.certificates.authority import _kept
 from webhooks.cluster import Api as ClusterApi
 from webhooks.cluster import connect
+from webhooks.cluster.ca_bundle_sync import Keeper
 from webhooks.errors import ClusterError
-from webhooks.keeping import Keeper
-from webhooks.meters import Meters
+from webhooks.observability.metrics import Meters
 
 from .api import Api
 from .cluster import Another, Cluster

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from webhooks.answers import Answer
-from webhooks.app import WebhookApp
-from webhooks.loading import load
+from webhooks.app.asgi import WebhookApp
+from webhooks.http.responses import Answer
+from webhooks.policy.loader import load
 
 from .laws import POLICIES
 

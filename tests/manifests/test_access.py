@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from webhooks import AccessReview, NoOpinion, authorizing
 from webhooks.manifests import access
 from webhooks.manifests.target import Target
-from webhooks.policy import Policy
-from webhooks.wire import authorization
+from webhooks.policy.model import Policy
+from webhooks.reviews import authorization
 
 from ..builders import written
 from .selection import Json, evaluated

@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from webhooks.certificates import issue
-from webhooks.cli import main
+from webhooks.cli.main import main
 
 Json = dict
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from webhooks.manifests import drift
-from webhooks.manifests.sources import Sources
+from webhooks.manifests.deployment import Workload
+from webhooks.manifests.server_files import Sources
 from webhooks.manifests.target import Target
-from webhooks.manifests.workload import Workload
 from webhooks.settings import Settings
 
 Json = dict[str, Any]

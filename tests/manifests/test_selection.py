@@ -9,13 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from webhooks import AdmissionReview, Allow, mutating, validating
-from webhooks.configuration.policies import Narrowing
-from webhooks.entries import _admission_match
-from webhooks.manifests import conditions, registrations
+from webhooks.config.models import Narrowing
+from webhooks.config.policies import _admission_match
+from webhooks.manifests import conditions
+from webhooks.manifests import webhook_configurations as registrations
+from webhooks.manifests.scope import Wanted
 from webhooks.manifests.target import CURRENT, SYSTEM, Target, Version
-from webhooks.manifests.wanted import Wanted
-from webhooks.policy import Policy
-from webhooks.wire import admission
+from webhooks.policy.model import Policy
+from webhooks.reviews import admission
 
 from ..builders import admission_body, written
 from .selection import Json, invalid, selects

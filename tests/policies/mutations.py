@@ -3,7 +3,7 @@
 from typing import Any
 
 from webhooks import Deny
-from webhooks.wire import admission
+from webhooks.reviews import admission
 
 from ..builders import AnyPolicy, Json, admission_body, decide, reply, written
 from ..caller import accept_admission

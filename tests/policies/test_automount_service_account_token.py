@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from webhooks.loading import load
+from webhooks.policy.loader import load
 
 from ..builders import Json
 from .objects import LISTS, RESOURCES, check_everywhere, check_shapes, container, message, review_of, spec_of

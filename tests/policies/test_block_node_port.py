@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from webhooks.loading import load
+from webhooks.policy.loader import load
 
 from .kinds import check_requests, check_shapes, message, service
 

@@ -4,8 +4,8 @@ import pytest
 
 from webhooks import Deny
 from webhooks.errors import ConfigurationError, MalformedReview
-from webhooks.loading import load
-from webhooks.wire import admission
+from webhooks.policy.loader import load
+from webhooks.reviews import admission
 
 from ..builders import AnyPolicy, Json, admission_body, admission_review, decide, pod, recorded, reply, written
 from ..caller import accept_admission

@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from webhooks import Allow, Deny, NoOpinion
-from webhooks.catalogue import Example, entry
-from webhooks.loading import library, load
-from webhooks.policy import Kind
-from webhooks.wire import admission
+from webhooks.cli.library import Example, entry
+from webhooks.policy.loader import library, load
+from webhooks.policy.model import Kind
+from webhooks.reviews import admission
 
 from ..builders import WIRES, AnyPolicy, Json, access_body, admission_body, decide, image_body, reply, written
 from ..caller import accept_admission, accept_authorization, accept_images

@@ -1,6 +1,6 @@
 import pytest
 
-from webhooks.loading import load
+from webhooks.policy.loader import load
 
 from ..builders import Json
 from .objects import check_everywhere, check_shapes, message, spec_of

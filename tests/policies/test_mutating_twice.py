@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhooks.catalogue import entries
+from webhooks.cli.library import entries
 
 from ..builders import AnyPolicy, Json, admission_review
 from .mutations import stored

@@ -4,7 +4,7 @@ import pytest
 
 from webhooks import Deny, NoOpinion
 from webhooks.errors import ConfigurationError
-from webhooks.loading import load
+from webhooks.policy.loader import load
 
 from ..builders import Json, access_review
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from webhooks.dispatch import Verdict
-from webhooks.loading import library, load
-from webhooks.wire import admission, authorization, images
+from webhooks.engine.dispatcher import Verdict
+from webhooks.policy.loader import library, load
+from webhooks.reviews import admission, authorization, images
 
 from ..builders import GROUPS, WIRES, decide, recorded, reply, spelled, written
 from ..caller import accept_admission, accept_authorization, accept_images

@@ -4,7 +4,7 @@ import pytest
 
 from webhooks import Allow, Deny
 from webhooks.errors import ConfigurationError, MalformedReview
-from webhooks.loading import load
+from webhooks.policy.loader import load
 
 from ..builders import Json, admission_review, decide, pod
 from .kinds import PEOPLES

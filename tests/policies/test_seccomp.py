@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from webhooks.errors import ConfigurationError
-from webhooks.loading import load
+from webhooks.policy.loader import load
 
 from .objects import (
     check_containers,

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from webhooks import Deny, NoOpinion
-from webhooks.dispatch import Verdict
+from webhooks.engine.dispatcher import Verdict
 from webhooks.errors import ConfigurationError
-from webhooks.loading import load
+from webhooks.policy.loader import load
 
 from ..builders import Json, access_review, decide
 

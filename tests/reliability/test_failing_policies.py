@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from webhooks.cell import _LARGE
+from webhooks.engine.process_worker import _LARGE
 
 from ..load import Caller, Load, asking
 from ..servers import Server, await_true, review, serving

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
-from webhooks.policy import Kind
+from webhooks.policy.model import Kind
 
 from ..builders import Json, access_body, admission_body, image_body, pod, recorded, token_body, written
 from ..caller import accept_admission, accept_authentication, accept_authorization, accept_images
@@ -186,7 +186,7 @@ import time
 import msgspec
 
 from webhooks import *
-from webhooks.wire import admission, authentication, authorization, images
+from webhooks.reviews import admission, authentication, authorization, images
 
 MODE = {}
 

@@ -15,9 +15,9 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from webhooks.cli import main
-from webhooks.cli import review as command
-from webhooks.reviewing import reports
+from webhooks.cli.main import main
+from webhooks.cli.main import review as command
+from webhooks.offline import reports
 
 from ..servers import SECONDS
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from webhooks.reviewing import streams
-from webhooks.reviewing.streams import Manifest, Problem, parse, read
+from webhooks.offline import sources as streams
+from webhooks.offline.sources import Manifest, Problem, parse, read
 
 POD = "apiVersion: v1\nkind: Pod\n"
 JSON_POD = '{"apiVersion": "v1", "kind": "Pod"}'

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.reviewing.trees import MAX_DEPTH, Tree, Unreadable, resolved
+from webhooks.kube.yaml_reader import MAX_DEPTH, Tree, Unreadable, resolved
 
 BOMB = "a: &a [1]\n" + "".join(
     f"{after}: &{after} [{','.join([f'*{before}'] * 9)}]\n" for before, after in zip("abcdefg", "bcdefgh", strict=True)

@@ -10,16 +10,27 @@ from typing import Any
 
 import pytest
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, Mutation, Policy, Replace, create_app, mutating, validating
-from webhooks.answers import Answer
+from webhooks import (
+    AdmissionReview,
+    Allow,
+    Decision,
+    Deny,
+    Mutation,
+    Policy,
+    Replace,
+    create_app,
+    mutating,
+    validating,
+)
 from webhooks.errors import ConfigurationError
-from webhooks.exemptions import Exemption
-from webhooks.globs import Globs
-from webhooks.patching import apply
-from webhooks.registry import Registry
-from webhooks.reviewing.requests import Requests
-from webhooks.reviewing.streams import Manifest, Problem
-from webhooks.reviewing.verdicts import Remark, Reviewed, Reviewer
+from webhooks.http.responses import Answer
+from webhooks.kube.globs import Globs
+from webhooks.objects.json_patch import apply
+from webhooks.offline.evaluation import Remark, Reviewed, Reviewer
+from webhooks.offline.requests import Requests
+from webhooks.offline.sources import Manifest, Problem
+from webhooks.policy.exemptions import Exemption
+from webhooks.policy.registry import Registry
 
 from ..builders import admission_body, pod, recorded, written
 

@@ -7,8 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.reviewing.trees import Tree
-from webhooks.reviewing.writing import written
+from webhooks.kube.yaml_reader import Tree
+from webhooks.kube.yaml_writer import written
 
 TRICKY = [
     *("yes", "1e3", "100m", "a: b", "a #b", "- a", "---", "~", "=", "1:30", "<<"),

@@ -5,14 +5,7 @@ from functools import partial
 
 import pytest
 
-from webhooks.testing import (
-    Result,
-    assert_allowed,
-    assert_denied,
-    assert_no_opinion,
-    assert_patched,
-    pod,
-)
+from webhooks.testing import Result, assert_allowed, assert_denied, assert_no_opinion, assert_patched, pod
 
 ALLOWED = Result(True, asked=["a"])
 DENIED = Result(False, 422, "no owner\nat all", "Invalid", warnings=["soon", "later"], asked=["a"])

@@ -1,7 +1,7 @@
 import pytest
 
 from webhooks import AdmissionReview, Allow, Deny, validating
-from webhooks.policy import Policy
+from webhooks.policy.model import Policy
 from webhooks.testing import access, admission, images, pod, token
 
 

@@ -5,8 +5,10 @@ import pytest
 
 from webhooks import Allow, Deny, Mutation, Patch, Policy, Replace, mutating, validating
 from webhooks.errors import MalformedReview
-from webhooks.wire import admission, documents
-from webhooks.wire.admission import (
+from webhooks.objects import strict_json as documents
+from webhooks.objects.lazy_object import Object
+from webhooks.reviews import admission
+from webhooks.reviews.admission import (
     AdmissionReview,
     GroupVersionKind,
     GroupVersionResource,
@@ -14,8 +16,7 @@ from webhooks.wire.admission import (
     object_of,
     with_object,
 )
-from webhooks.wire.objects import Object
-from webhooks.wire.users import User
+from webhooks.reviews.user import User
 
 from ..builders import (
     GROUPS,
@@ -139,7 +140,7 @@ def test_real_requests_are_read_as_they_are(name: str, monkeypatch: pytest.Monke
 
 
 def test_real_envelopes_are_read_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhooks.wire.envelopes.load_exactly", lambda raw: pytest.fail("took the slow way"))
+    monkeypatch.setattr("webhooks.reviews.envelope.load_exactly", lambda raw: pytest.fail("took the slow way"))
     for body in RECORDED.values():
         admission.decode(written(body))
 

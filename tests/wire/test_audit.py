@@ -3,8 +3,8 @@ from collections import Counter
 import pytest
 
 from webhooks.errors import MalformedReview
-from webhooks.wire import audit
-from webhooks.wire.audit import AuditEvent
+from webhooks.reviews import audit
+from webhooks.reviews.audit import AuditEvent
 
 from ..builders import GROUPS, Json, recorded, spelled, written
 

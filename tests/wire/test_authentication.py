@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from webhooks import Authenticated, Identity, NoOpinion, Unauthenticated, authenticating
 from webhooks.errors import MalformedReview
-from webhooks.wire import authentication
+from webhooks.reviews import authentication
 
 from ..builders import GROUPS, Json, decide, recorded, reply, spelled, token_body, token_review, written
 from ..caller import accept_authentication

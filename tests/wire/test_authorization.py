@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from webhooks import Allow, Deny, NoOpinion, Opinion
 from webhooks.errors import MalformedReview
-from webhooks.wire import authorization
-from webhooks.wire.authorization import Requirement, Selector
+from webhooks.reviews import authorization
+from webhooks.reviews.authorization import Requirement, Selector
 
 from ..builders import GROUPS, Json, access_body, access_review, recorded, spelled, written
 from ..caller import accept_authorization

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from webhooks.policy import WIRES, Kind
-from webhooks.wire import admission
+from webhooks.policy.model import WIRES, Kind
+from webhooks.reviews import admission
 
 from ..builders import GROUPS, RECORDED, access_body, admission_body, image_body, pod, spelled, token_body, written
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webhooks.errors import MalformedReview
-from webhooks.wire import documents
-from webhooks.wire.documents import MAX_VALUES, Document, load, load_exactly
+from webhooks.objects import strict_json as documents
+from webhooks.objects.strict_json import MAX_VALUES, Document, load, load_exactly
 
 from ..builders import MAX_INT, MIN_INT, nested, recorded, written
 

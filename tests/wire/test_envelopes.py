@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webhooks.errors import MalformedReview
-from webhooks.wire import envelopes
-from webhooks.wire.documents import load_exactly
-from webhooks.wire.envelopes import Address, find_address
+from webhooks.objects.strict_json import load_exactly
+from webhooks.reviews import envelope as envelopes
+from webhooks.reviews.envelope import Address, find_address
 
 from ..builders import nested
 

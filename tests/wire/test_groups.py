@@ -1,6 +1,6 @@
 import pytest
 
-from webhooks.wire import groups
+from webhooks.kube import api_groups as groups
 
 SPELLINGS = {
     "ADMISSION": {"admission.svc.io/v1", "admission.svc.io/v1beta1", "admission.k8s.io/v1", "admission.k8s.io/v1beta1"},

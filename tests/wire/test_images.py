@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from webhooks import Allow, Decision, Deny, ImageReference
 from webhooks.errors import MalformedReview
-from webhooks.wire import images
+from webhooks.reviews import images
 
 from ..builders import GROUPS, Json, image_body, image_review, recorded, spelled, written
 from ..caller import accept_images

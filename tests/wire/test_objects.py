@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhooks.errors import MalformedReview, PatchError
-from webhooks.wire import admission, objects
-from webhooks.wire.admission import object_of
-from webhooks.wire.documents import load
-from webhooks.wire.objects import NULL, Object
+from webhooks.objects import lazy_object as objects
+from webhooks.objects.lazy_object import NULL, Object
+from webhooks.objects.strict_json import load
+from webhooks.reviews import admission
+from webhooks.reviews.admission import object_of
 
 from ..builders import Json, admission_body, pod, written
 

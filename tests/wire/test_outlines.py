@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from webhooks.wire.outlines import Outline, decode_known, outline_of, touches
+from webhooks.objects.typed_decoding import Outline, decode_known, outline_of, touches
 
 from ..builders import Json, pod, recorded, written
 

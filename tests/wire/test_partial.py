@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from webhooks import patching
-from webhooks.wire.partial import partial_tree
+from webhooks.objects import json_patch as patching
+from webhooks.objects.partial_patch import partial_tree
 
 from ..builders import Json, pod, written
 

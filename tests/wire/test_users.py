@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from webhooks.errors import MalformedReview
-from webhooks.wire.users import User, user_of
+from webhooks.reviews.user import User, user_of
 
 FULL = {"username": "jane", "uid": "42", "groups": ["dev", "ops"], "extra": {"scopes": ["read", "write"]}}
 

@@ -2,7 +2,7 @@
 
 A directory holds ``ca.pem``, which callers trust, ``ca-key.pem``, ``tls.pem`` with ``tls-key.pem`` for the server, and
 ``NAME.pem`` with ``NAME-key.pem`` for callers. Whoever can read the authority's key can be anybody: keep it out of
-reach, or have somebody else issue (see `webhooks.tls`).
+reach, or have somebody else issue (see `webhooks.server.tls`).
 """
 
 from webhooks.certificates.issuing import ensure, issue, issue_client

@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
-from webhooks.certificates import files, signing
+from webhooks.certificates import signing
+from webhooks.certificates import storage as files
 from webhooks.errors import ConfigurationError
 
 _SUFFIXES = (".pem", ".crt", ".cer", ".key")

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from webhooks.certificates import files, pairs
+from webhooks.certificates import pairs
+from webhooks.certificates import storage as files
 from webhooks.certificates.names import check_caller, default_names, normal
 from webhooks.certificates.pairs import ClientPair, ServingPair, SoundPair
 from webhooks.errors import ConfigurationError

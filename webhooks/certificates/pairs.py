@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from webhooks.certificates import proof
+from webhooks.certificates import verification as proof
 from webhooks.certificates.names import as_address
 from webhooks.certificates.validity import Validity
 from webhooks.errors import ConfigurationError

@@ -8,7 +8,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from webhooks.certificates import files
+from webhooks.certificates import storage as files
 from webhooks.errors import ConfigurationError
 
 

@@ -4,7 +4,8 @@ import logging
 from datetime import UTC, datetime
 from pathlib import Path
 
-from webhooks.certificates import files, issuing
+from webhooks.certificates import issuing
+from webhooks.certificates import storage as files
 from webhooks.certificates.pairs import ServingPair, SoundPair
 from webhooks.errors import ConfigurationError
 

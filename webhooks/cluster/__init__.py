@@ -6,7 +6,7 @@ from webhooks.cluster.access import Access
 from webhooks.errors import ConfigurationError
 
 try:
-    from webhooks.cluster.api import Api
+    from webhooks.cluster.client import Api
 except ModuleNotFoundError as missing:  # what it needs comes with an extra
     raise ConfigurationError(
         f"asking a cluster needs the module {missing.name}: pip install 'cluster-webhooks[cluster]'"

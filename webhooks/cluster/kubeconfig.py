@@ -15,8 +15,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from webhooks.configuration import documents
-from webhooks.configuration.fields import quoted, shown, wrong
+from webhooks.config import strict_yaml as documents
+from webhooks.config.validation import quoted, shown, wrong
 from webhooks.errors import ClusterError, ConfigurationError
 
 _PATIENCE = 60.0  # seconds that a program has to give credentials; somebody may have to log in

@@ -1,1 +1,1 @@
-"""What a cluster needs to ask a server: written from its policies and settings, and compared with what is there."""
+"""Cluster manifests from policies: webhook configurations, CEL conditions, a Deployment, API-server files, drift."""

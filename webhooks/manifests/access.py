@@ -6,11 +6,11 @@ about that.
 
 from collections.abc import Sequence
 
-from webhooks.globs import Globs
+from webhooks.kube.globs import Globs
+from webhooks.kube.resource_rules import Rule
 from webhooks.manifests.conditions import all_of, any_of, components, fits, quoted
-from webhooks.matching import AccessMatch
-from webhooks.policy import AnyPolicy
-from webhooks.rules import Rule
+from webhooks.policy.matching import AccessMatch
+from webhooks.policy.model import AnyPolicy
 
 _RESOURCE, _OTHER = "request.resourceAttributes", "request.nonResourceAttributes"
 

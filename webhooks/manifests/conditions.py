@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from webhooks.globs import Globs, is_pattern
+from webhooks.kube.globs import Globs, is_pattern
+from webhooks.kube.resource_rules import Rule
 from webhooks.manifests import kinds
 from webhooks.manifests.kinds import Kinds
+from webhooks.manifests.scope import Wanted
 from webhooks.manifests.target import API_SERVER, COMPONENT_USERS, STARTUP
-from webhooks.manifests.wanted import Wanted
-from webhooks.rules import Rule
-from webhooks.wire.admission import OPERATIONS
+from webhooks.reviews.admission import OPERATIONS
 
 _NAMESPACE, _NAME, _USER, _GROUPS = (
     "request.namespace",

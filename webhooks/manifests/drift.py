@@ -6,11 +6,11 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any, Protocol
 
-from webhooks import resources
 from webhooks.errors import ConfigurationError
-from webhooks.manifests.files import File
-from webhooks.manifests.registrations import Json
-from webhooks.registered import API_VERSION, KINDS, MANAGED_BY, OURS
+from webhooks.kube import resources
+from webhooks.kube.registered import API_VERSION, KINDS, MANAGED_BY, OURS
+from webhooks.manifests.render import File
+from webhooks.manifests.webhook_configurations import Json
 
 _INSTANCE = "app.kubernetes.io/instance"
 _SHOWN = 120  # characters of a value

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
-from webhooks.rules import Rule
-from webhooks.wire.admission import OPERATIONS
+from webhooks.kube.resource_rules import Rule
+from webhooks.reviews.admission import OPERATIONS
 
 
 @dataclass(frozen=True, slots=True)

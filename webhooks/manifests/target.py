@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from webhooks.policy import AnyPolicy
+    from webhooks.policy.model import AnyPolicy
 
 By: TypeAlias = Literal["service", "url", "localhost"]
 FailurePolicy: TypeAlias = Literal["Fail", "Ignore"]

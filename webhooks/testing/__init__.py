@@ -14,7 +14,7 @@ What comes of several policies together, and of their matching, a `Server` tells
 """
 
 from webhooks.testing.assertions import assert_allowed, assert_denied, assert_no_opinion, assert_patched
-from webhooks.testing.reviews import access, admission, images, pod, token
+from webhooks.testing.builders import access, admission, images, pod, token
 from webhooks.testing.server import Result, Server
 
 __all__ = [

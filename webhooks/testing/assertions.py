@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from webhooks import patching
+from webhooks.objects import json_patch as patching
 from webhooks.testing.server import Result
 
 

@@ -8,14 +8,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from webhooks import configured, entries, loading
-from webhooks.configuration import documents
-from webhooks.configuration.documents import Document
-from webhooks.configuration.fields import FieldPath, Finding, Model, shown, supported, wrong
+from webhooks.config import file as configured
+from webhooks.config import policies as entries
+from webhooks.config import strict_yaml as documents
+from webhooks.config.strict_yaml import Document
+from webhooks.config.validation import FieldPath, Finding, Model, shown, supported, wrong
 from webhooks.errors import ConfigurationError
-from webhooks.policy import WIRES, AnyPolicy
+from webhooks.policy import loader as loading
+from webhooks.policy.model import WIRES, AnyPolicy
 from webhooks.testing.assertions import described, difference, same
-from webhooks.testing.reviews import admission
+from webhooks.testing.builders import admission
 from webhooks.testing.server import Result, Server
 
 _REVIEWS = {kind: wire.KIND for kind, wire in WIRES.items()}

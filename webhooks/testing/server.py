@@ -12,20 +12,21 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 import orjson
 
-from webhooks import configured, loading
-from webhooks.answers import Answer
-from webhooks.asking import admit, dispatcher
-from webhooks.callers import Caller
-from webhooks.calls import Result as PolicyResult
-from webhooks.decisions import NoOpinion
-from webhooks.endpoints import PATHS, endpoints
-from webhooks.meters import Meters
-from webhooks.metrics import Metrics
-from webhooks.policy import WIRES, AnyPolicy, Kind, Policy
-from webhooks.wire.admission import AdmissionReview
-from webhooks.wire.authentication import TokenReview
-from webhooks.wire.authorization import AccessReview
-from webhooks.wire.images import ImageReview
+from webhooks.app.endpoints import PATHS, endpoints
+from webhooks.app.review_metrics import Metrics
+from webhooks.auth.authenticator import Caller
+from webhooks.config import file as configured
+from webhooks.engine.invocation import Result as PolicyResult
+from webhooks.engine.standalone import admit, dispatcher
+from webhooks.http.responses import Answer
+from webhooks.observability.metrics import Meters
+from webhooks.policy import loader as loading
+from webhooks.policy.model import WIRES, AnyPolicy, Kind, Policy
+from webhooks.reviews.admission import AdmissionReview
+from webhooks.reviews.authentication import TokenReview
+from webhooks.reviews.authorization import AccessReview
+from webhooks.reviews.images import ImageReview
+from webhooks.reviews.outcomes import NoOpinion
 
 Source: TypeAlias = str | Path | AnyPolicy
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 import pytest
 import uvloop
 
-from webhooks.plugins.event_rate_limit.connection import command
+from webhooks.plugins.event_rate_limit.redis_connection import command
 from webhooks.plugins.event_rate_limit.settings import RedisSettings
 
 from ...servers import SECONDS, await_true, free_port

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.meters import Meters
-from webhooks.plugins.event_rate_limit.buckets import Limit, LimitType, MemoryBudget
+from webhooks.observability.metrics import Meters
+from webhooks.plugins.event_rate_limit.token_bucket import Limit, LimitType, MemoryBudget
 
 SECOND = 10**9
 MOST = 2**31 - 1

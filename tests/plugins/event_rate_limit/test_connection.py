@@ -8,7 +8,7 @@ import pytest
 import uvloop
 from hiredis import Reader
 
-from webhooks.plugins.event_rate_limit.connection import Connection, Refusal, StoreError, command, described
+from webhooks.plugins.event_rate_limit.redis_connection import Connection, Refusal, StoreError, command, described
 
 from .redis_server import RedisServer, needs_redis, run
 

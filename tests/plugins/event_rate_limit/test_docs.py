@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from webhooks.configuration import admission
-from webhooks.configuration.documents import parse
-from webhooks.plugin import Site
+from webhooks.config.strict_yaml import parse
+from webhooks.plugins import admission_configuration as admission
 from webhooks.plugins.event_rate_limit import configure
 from webhooks.plugins.event_rate_limit.settings import LimitSettings, RedisSettings, Settings
+from webhooks.plugins.loader import Site
 
 from .test_settings import FILE
 

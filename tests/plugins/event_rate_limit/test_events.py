@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from webhooks import AdmissionReview
 from webhooks.errors import MalformedReview
-from webhooks.plugins.event_rate_limit.events import MAX_KEY, key
+from webhooks.plugins.event_rate_limit.keys import MAX_KEY, key
+from webhooks.reviews import admission as wire
 from webhooks.testing import admission
-from webhooks.wire import admission as wire
 
 from ...builders import admission_review, recorded, written
 from .events import ABOUT, Json, core_event, event

@@ -5,11 +5,11 @@ import pytest
 
 from webhooks import AdmissionReview, Allow, Decision, Deny, validating
 from webhooks.errors import MalformedReview
-from webhooks.meters import Meters
-from webhooks.plugins.event_rate_limit.buckets import Limit, LimitType, MemoryBudget
+from webhooks.observability.metrics import Meters
 from webhooks.plugins.event_rate_limit.policy import Limiter, limiting, sharing
+from webhooks.plugins.event_rate_limit.token_bucket import Limit, LimitType, MemoryBudget
+from webhooks.reviews import admission as wire
 from webhooks.testing import admission
-from webhooks.wire import admission as wire
 
 from ...builders import AnyPolicy, admission_body, decide, reply, written
 from ...caller import accept_admission

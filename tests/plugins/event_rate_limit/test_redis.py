@@ -12,10 +12,10 @@ import uvloop
 
 from webhooks import certificates
 from webhooks.errors import ConfigurationError
-from webhooks.meters import Meters
-from webhooks.plugins.event_rate_limit import redis
-from webhooks.plugins.event_rate_limit.buckets import Limit
-from webhooks.plugins.event_rate_limit.redis import RedisBudget
+from webhooks.observability.metrics import Meters
+from webhooks.plugins.event_rate_limit import redis_budget as redis
+from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
+from webhooks.plugins.event_rate_limit.token_bucket import Limit
 
 from ...servers import await_true, free_port
 from .redis_server import RedisServer, needs_redis, redis_settings, run

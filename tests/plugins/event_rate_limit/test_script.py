@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hiredis import Reader
 
-from webhooks.plugins.event_rate_limit.buckets import Limit
-from webhooks.plugins.event_rate_limit.connection import Connection, Refusal, command
-from webhooks.plugins.event_rate_limit.script import TAKE, Script
+from webhooks.plugins.event_rate_limit.redis_connection import Connection, Refusal, command
+from webhooks.plugins.event_rate_limit.redis_script import TAKE, Script
+from webhooks.plugins.event_rate_limit.token_bucket import Limit
 
 from .redis_server import RedisServer, needs_redis, run
 

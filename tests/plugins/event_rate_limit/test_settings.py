@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 import yaml
 
-from webhooks.configuration.documents import parse
+from webhooks.config.strict_yaml import parse
 from webhooks.errors import ConfigurationError
-from webhooks.plugin import Site
 from webhooks.plugins.event_rate_limit import configure
-from webhooks.plugins.event_rate_limit.buckets import Limit
-from webhooks.plugins.event_rate_limit.redis import RedisBudget
+from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
 from webhooks.plugins.event_rate_limit.settings import RedisSettings, Settings
+from webhooks.plugins.event_rate_limit.token_bucket import Limit
+from webhooks.plugins.loader import Site
 
 from ...builders import GROUPS, AnyPolicy
 

@@ -3,18 +3,18 @@
 As the API server's own plugin does it; and, beyond that, over several processes that share their budgets.
 """
 
-from webhooks.configuration.documents import Document
-from webhooks.configuration.fields import Finding
-from webhooks.plugin import Site
-from webhooks.plugins.event_rate_limit.buckets import MemoryBudget
+from webhooks.config.strict_yaml import Document
+from webhooks.config.validation import Finding
 from webhooks.plugins.event_rate_limit.policy import Limiter, limiting, sharing
-from webhooks.plugins.event_rate_limit.redis import RedisBudget
+from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
 from webhooks.plugins.event_rate_limit.settings import Settings
-from webhooks.policy import AnyPolicy
+from webhooks.plugins.event_rate_limit.token_bucket import MemoryBudget
+from webhooks.plugins.loader import Site
+from webhooks.policy.model import AnyPolicy
 
 
 def configure(document: Document, site: Site) -> list[AnyPolicy]:
-    """Make the policy of a configuration; see `webhooks.plugin`.
+    """Make the policy of a configuration; see `webhooks.plugins.loader`.
 
     Raises:
         ConfigurationError: with all that is wrong with it.

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from webhooks.decisions import Allow, Decision, Deny
-from webhooks.decorators import validating
-from webhooks.meters import Meters
-from webhooks.plugins.event_rate_limit import events
-from webhooks.plugins.event_rate_limit.buckets import Limit, MemoryBudget
-from webhooks.plugins.event_rate_limit.redis import RedisBudget
-from webhooks.policy import AnyPolicy
-from webhooks.wire.admission import AdmissionReview
+from webhooks.observability.metrics import Meters
+from webhooks.plugins.event_rate_limit import keys as events
+from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
+from webhooks.plugins.event_rate_limit.token_bucket import Limit, MemoryBudget
+from webhooks.policy.decorators import validating
+from webhooks.policy.model import AnyPolicy
+from webhooks.reviews.admission import AdmissionReview
+from webhooks.reviews.outcomes import Allow, Decision, Deny
 
 _ALLOW = Allow()
 _SECOND = 1_000_000_000  # nanoseconds

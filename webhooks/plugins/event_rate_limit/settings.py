@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticKnownError
 
-from webhooks.configuration.fields import Model, duration, one_of, wrong
-from webhooks.plugins.event_rate_limit.buckets import Limit, LimitType
-from webhooks.wire.groups import api_versions
+from webhooks.config.validation import Model, duration, one_of, wrong
+from webhooks.kube.api_groups import api_versions
+from webhooks.plugins.event_rate_limit.token_bucket import Limit, LimitType
 
 _DEFAULT_CACHE_SIZE = 4096
 _MOST = 2**31 - 1

@@ -1,0 +1,1 @@
+"""The ASGI application: review endpoints, ops routes, metrics, decision log and tracing."""

@@ -1,0 +1,1 @@
+"""Client authentication: client certificates, token files and OIDC."""

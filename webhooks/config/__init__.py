@@ -1,0 +1,1 @@
+"""The configuration file: strict YAML, validation, models, and policies from their entries."""

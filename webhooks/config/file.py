@@ -1,0 +1,178 @@
+"""From a configuration, ``webhooks.svc.io/v1alpha1`` ``WebhookConfiguration``, to settings and policies."""
+
+import typing
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, ValidationInfo, create_model
+
+from webhooks.config import strict_yaml as documents
+from webhooks.config.models import PolicyEntry
+from webhooks.config.policies import Entry
+from webhooks.config.strict_yaml import Document
+from webhooks.config.validation import FieldPath, Finding, Model, duration, shown
+from webhooks.errors import ConfigurationError
+from webhooks.limits import Limits
+from webhooks.options import Option, given, options
+from webhooks.plugins import loader as plugin
+from webhooks.plugins.loader import Site
+from webhooks.policy import loader as loading
+from webhooks.policy.model import AnyPolicy
+from webhooks.policy.registry import Registry
+from webhooks.settings import Settings
+
+_HERE = ("config", "policies")  # what only flags say
+
+
+def _in_folder(path: Path, info: ValidationInfo) -> Path:
+    return path if info.context is None else info.context / path
+
+
+def _field(hint: Any, default: Any, option: Option) -> tuple[Any, Any]:
+    """A setting as a field of a model."""
+    optional, hint = hint != given(hint), given(hint)
+    kept = Field(default, description=option.about)
+    if hint is float:
+        hint = Annotated[float, *duration(option.least, option.most)]
+    elif hint is int:
+        hint = Annotated[int, Field(ge=option.least, le=option.most)]
+    elif hint is Path:
+        hint = Annotated[Path, AfterValidator(_in_folder)]
+    return (hint | None if optional else hint), kept
+
+
+def _model(name: str, settings: type, without: Iterable[str] = (), **more: Any) -> type[Model]:
+    """A model of what a dataclass of settings holds."""
+    hints = typing.get_type_hints(settings)
+    fields: dict[str, Any] = {
+        each.name: _field(hints[each.name], each.default, option)
+        for each, option in options(settings)
+        if each.name not in without
+    }
+    return create_model(name, __base__=Model, __doc__=settings.__doc__, **fields, **more)
+
+
+_Limits = _model("Limits", Limits)
+_Server = _model("Server", Settings, _HERE, limits=(_Limits, Field(_Limits(), description="How much is taken.")))
+
+
+class WebhookConfiguration(Model):
+    """How a server serves, and the policies that it asks."""
+
+    api_version: Literal["webhooks.svc.io/v1alpha1"]
+    kind: Literal["WebhookConfiguration"]
+    server: Annotated[_Server, Field(description="What flags say too, which win over this.")] = _Server()  # type: ignore[valid-type]
+    policies: Annotated[tuple[PolicyEntry, ...], Field(description="In the order in which they are asked.")] = ()
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What a file says.
+
+    Attributes:
+        file: the file.
+        settings: how to serve.
+        entries: its policies, which have not been loaded.
+    """
+
+    file: Path
+    settings: Settings
+    entries: tuple[PolicyEntry, ...]
+    _document: Document
+
+    @property
+    def places(self) -> list[Path]:
+        """The files and folders that policies come from, which may not be there."""
+        return [path for entry in self.entries for path in loading.places(entry.use, self.file.parent)]
+
+    def load(self) -> list[AnyPolicy]:
+        """Load the policies, with all that is said of them.
+
+        Raises:
+            ConfigurationError: with all that is wrong, a line each.
+        """
+        findings: list[Finding] = []
+        policies: list[AnyPolicy] = []
+        named: dict[str, int] = {}
+        for number, entry in enumerate(self.entries):
+            path: FieldPath = ("policies", number)
+            for policy in Entry(entry, path, findings.append).load(self.file.parent):
+                first = named.setdefault(policy.name, number)
+                if first != number:
+                    at = (*path, "use" if entry.name is None else "name")
+                    detail = f"policies[{first}] has this name: give one of them another by name"
+                    findings.append(Finding(at, "Duplicate value", detail, shown(policy.name)))
+                policies.append(policy)
+        if findings:
+            raise self._document.error(findings)
+        return policies
+
+    def load_plugins(self) -> list[AnyPolicy]:
+        """Load the policies of the plugins that its admission configuration names, for one that only looks.
+
+        Raises:
+            ConfigurationError: with all that is wrong with that, or with any of them.
+        """
+        file = self.settings.admission_config
+        return [] if file is None else plugin.load(file, Site())
+
+
+def read(file: Path) -> Configuration:
+    """Read a configuration. Paths in it begin at its own folder.
+
+    Raises:
+        ConfigurationError: with all that is wrong with the file, a line each; its policies have not been looked at.
+    """
+    document = documents.read(file)
+    told = document.read(WebhookConfiguration, file.parent)
+    server: Any = told.server
+    settings = {each.name: getattr(server, each.name) for each, _ in options(Settings) if each.name not in _HERE}
+    limits = Limits(**{each.name: getattr(server.limits, each.name) for each, _ in options(Limits)})
+    return Configuration(file, Settings(**settings, limits=limits), told.policies, document)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of configurations, for editors."""
+    found = WebhookConfiguration.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+
+
+def checked(configuration: Configuration) -> list[AnyPolicy]:
+    """The policies of a configuration with which a server would start, those of plugins last.
+
+    What only the server's own host has is not looked at: certificates, keys, tokens.
+
+    Raises:
+        ConfigurationError: with all that is wrong, a line each.
+    """
+    policies: list[AnyPolicy] = []
+    wrong: list[str] = []
+    for part in (configuration.settings.check, configuration.load, configuration.load_plugins):
+        try:
+            policies += part() or ()
+        except ConfigurationError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise ConfigurationError("\n".join(wrong))
+    return list(some(Registry(policies), configuration.file))
+
+
+def some(registry: Registry, file: Path | None) -> Registry:
+    """The policies, of which there are some: a server without would let everything pass.
+
+    Raises:
+        ConfigurationError: there are none.
+    """
+    if not len(registry):
+        raise ConfigurationError(f"{'' if file is None else f'{file}: '}no policies: nobody would be asked")
+    return registry
+
+
+def ended(policies: Iterable[AnyPolicy]) -> Iterator[str]:
+    """The exemptions that have ended, a line each, for people."""
+    for policy in policies:
+        for exemption in policy.exemptions:
+            if exemption.expired:
+                yield f"policy {policy.name}: {exemption.notice}: remove it"

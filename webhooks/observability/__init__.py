@@ -1,0 +1,1 @@
+"""Metric types, JSON logs, the log writer and redaction."""

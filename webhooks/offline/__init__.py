@@ -1,0 +1,1 @@
+"""`webhooks review`: evaluates policies on manifests without a cluster, and writes reports."""

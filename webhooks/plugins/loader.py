@@ -1,0 +1,101 @@
+"""Plugins: policies that an AdmissionConfiguration names and configures, as API servers have them.
+
+A plugin is a function that is registered under a name, as an entry point of an installed package:
+
+    [project.entry-points."webhooks.plugins"]
+    EventRateLimit = "webhooks.plugins.event_rate_limit:configure"
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TypeAlias
+
+from webhooks.config.strict_yaml import Document
+from webhooks.errors import ConfigurationError
+from webhooks.observability.metrics import Meters
+from webhooks.plugins import admission_configuration as admission
+from webhooks.policy.model import AnyPolicy
+
+GROUP = "webhooks.plugins"
+_PATIENCE = 5.0  # seconds that one plugin has to end
+
+logger = logging.getLogger("webhooks.plugin")
+
+
+class Site:
+    """What a plugin is given of the server that it is configured for.
+
+    Attributes:
+        workers: processes that will answer, each of which configures its plugins for itself.
+        meters: to count in.
+    """
+
+    def __init__(self, workers: int = 1, meters: Meters | None = None) -> None:
+        self.workers = workers
+        self.meters = Meters() if meters is None else meters
+        self._closes: list[Callable[[], Awaitable[None]]] = []
+
+    def at_end(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Have this called, on the loop, when the server has answered its last review; the last one given is first."""
+        self._closes.append(close)
+
+    async def close(self) -> None:
+        """End what plugins began. What goes wrong with one, or takes too long, is logged and keeps nobody else."""
+        while self._closes:
+            close = self._closes.pop()
+            try:
+                async with asyncio.timeout(_PATIENCE):
+                    await close()
+            except Exception:
+                logger.exception("a plugin did not end as it should")
+
+
+Plugin: TypeAlias = Callable[[Document, Site], Iterable[AnyPolicy]]
+"""Makes policies of its configuration; raises ConfigurationError with all that is wrong with it."""
+
+
+def load(file: Path, site: Site) -> list[AnyPolicy]:
+    """The policies of the plugins that an AdmissionConfiguration names, in its order.
+
+    Raises:
+        ConfigurationError: with all that is wrong with the file; else with all that is wrong with any of the plugins.
+    """
+    registered = {entry.name for entry in entry_points(group=GROUP)}
+    policies: list[AnyPolicy] = []
+    errors: list[ConfigurationError] = []
+    for entry in admission.read(file, registered):
+        try:
+            policies += _configured(entry, site)
+        except ConfigurationError as error:
+            errors.append(error)
+    if errors:
+        raise ConfigurationError("\n".join(map(str, errors)))
+    return policies
+
+
+def _configured(entry: admission.Entry, site: Site) -> list[AnyPolicy]:
+    point = _entry_point(entry.name)
+    document = entry.document()
+    try:
+        plugin: Plugin = point.load()
+        return list(plugin(document, site))
+    except (ConfigurationError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # whatever somebody else's package raises, SystemExit too
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ConfigurationError(f"plugin {entry.name!r} ({_described(point)}): {what}") from error
+
+
+def _entry_point(name: str) -> EntryPoint:
+    point, *others = entry_points(group=GROUP, name=name)
+    if others:
+        places = " and ".join(map(_described, (point, *others)))
+        raise ConfigurationError(f"plugin {name!r} is registered more than once, by {places}: uninstall all but one")
+    return point
+
+
+def _described(point: EntryPoint) -> str:
+    return f"{point.value} of {point.dist.name} {point.dist.version}" if point.dist else point.value

@@ -1,1 +1,0 @@
-"""Policies on manifests without a cluster: ``webhooks review``."""

@@ -1,0 +1,1 @@
+"""A running server: sockets, processes, TLS contexts and reloads. The composition root."""

@@ -1,1 +1,0 @@
-"""The protocols: one module each, from bytes to a review and from a verdict to bytes."""
