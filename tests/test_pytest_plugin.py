@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .servers import SECONDS
+from .support.servers import SECONDS
 
 pytest_plugins = ["pytester"]
 

@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from webhooks.certificates.trust import signed_by_one
 
-from ..identities import Identity, identity
+from ..support.identities import Identity, identity
 
 
 def der(of: Identity) -> bytes:

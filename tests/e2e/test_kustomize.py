@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ..kustomize import FOLDERS, KUSTOMIZE, found, render
+from ..support.kustomize import FOLDERS, KUSTOMIZE, found, render
 from .cluster import Cluster
 from .kubectl import Json, Kubectl
 from .objects import everything, thing

@@ -6,7 +6,7 @@ from copy import deepcopy
 from random import Random
 from typing import Any
 
-from ..builders import recorded, written
+from ..support.builders import recorded, written
 
 PATHS = {
     "/mutate": "/admission/mutate",

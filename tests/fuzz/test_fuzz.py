@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ..servers import Connection, serving
+from ..support.servers import Connection, serving
 from .answering import Endpoints, endpoints
 from .bodies import REAL, make
 from .laws import POLICIES, VERDICT, BrokenLawError, check

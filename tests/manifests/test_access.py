@@ -11,7 +11,7 @@ from webhooks.manifests.target import Target
 from webhooks.policy.model import Policy
 from webhooks.reviews import authorization
 
-from ..builders import written
+from ..support.builders import written
 from .selection import Json, evaluated
 
 GROUPS, RESOURCES, SUBRESOURCES = ("", "apps"), ("pods", "secrets"), ("", "log")

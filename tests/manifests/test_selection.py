@@ -18,7 +18,7 @@ from webhooks.manifests.target import CURRENT, SYSTEM, Target, Version
 from webhooks.policy.model import Policy
 from webhooks.reviews import admission
 
-from ..builders import admission_body, written
+from ..support.builders import admission_body, written
 from .selection import Json, invalid, selects
 
 NAMESPACES = ("", "a", "team-a", "team-b", "kube-system", "webhooks", "x.y")

@@ -4,7 +4,7 @@ from typing import Any
 
 from webhooks import Deny
 
-from ..builders import AnyPolicy, Json
+from ..support.builders import AnyPolicy, Json
 from .objects import RESOURCES, check_shapes, container, judged, message, spec_of
 
 

@@ -6,7 +6,7 @@ from webhooks import AdmissionReview, Allow, Decision, Deny
 from webhooks.errors import MalformedReview
 from webhooks.testing import admission
 
-from ..builders import AnyPolicy, Json, decide
+from ..support.builders import AnyPolicy, Json, decide
 from .objects import SHAPES
 
 # Requests, and whether they are about what people make: namespaces, pods and workloads.

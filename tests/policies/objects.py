@@ -5,7 +5,7 @@ from typing import Any
 from webhooks import AdmissionReview, Allow, Decision, Deny
 from webhooks.errors import MalformedReview
 
-from ..builders import AnyPolicy, Json, admission_review, decide
+from ..support.builders import AnyPolicy, Json, admission_review, decide
 
 LISTS = ("containers", "initContainers", "ephemeralContainers")
 RESOURCES = {

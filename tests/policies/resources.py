@@ -2,7 +2,7 @@
 
 from webhooks import Allow, Deny
 
-from ..builders import AnyPolicy, Json
+from ..support.builders import AnyPolicy, Json
 from .objects import RESOURCES, check_everywhere, check_shapes, container, judged, message, review_of, spec_of
 
 

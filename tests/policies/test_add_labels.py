@@ -6,7 +6,7 @@ from webhooks import Allow
 from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.policy.loader import load
 
-from ..builders import Json, admission_review, decide, pod
+from ..support.builders import Json, admission_review, decide, pod
 from .mutations import stored
 from .objects import RESOURCES, bearing, spec_of
 

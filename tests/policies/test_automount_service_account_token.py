@@ -4,7 +4,7 @@ import pytest
 
 from webhooks.policy.loader import load
 
-from ..builders import Json
+from ..support.builders import Json
 from .objects import LISTS, RESOURCES, check_everywhere, check_shapes, container, message, review_of, spec_of
 
 [automount] = load(["library:automount_service_account_token"])

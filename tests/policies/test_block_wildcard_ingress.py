@@ -2,7 +2,7 @@ import pytest
 
 from webhooks.policy.loader import load
 
-from ..builders import Json
+from ..support.builders import Json
 from .kinds import asked, check_requests, check_shapes, ingress, message
 
 [block_wildcard_ingress] = load(["library:block_wildcard_ingress"])

@@ -6,7 +6,7 @@ from webhooks import Deny
 from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
-from ..builders import Json
+from ..support.builders import Json
 from .objects import (
     check_containers,
     check_everywhere,

@@ -5,7 +5,7 @@ import pytest
 from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
-from ..builders import Json
+from ..support.builders import Json
 from .objects import message, spec_of
 from .resources import check_parameter, check_resizing, check_resources, using
 

@@ -5,7 +5,7 @@ import pytest
 from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
-from ..builders import Json
+from ..support.builders import Json
 from .objects import check_containers, check_everywhere, check_exemptions, check_shapes, container, message, spec_of
 
 [disallow_interactive] = load(["library:disallow_interactive"])

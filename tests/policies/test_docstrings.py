@@ -13,8 +13,8 @@ from webhooks.policy.loader import library, load
 from webhooks.policy.model import Kind
 from webhooks.reviews import admission
 
-from ..builders import WIRES, AnyPolicy, Json, access_body, admission_body, decide, image_body, reply, written
-from ..caller import accept_admission, accept_authorization, accept_images
+from ..support.builders import WIRES, AnyPolicy, Json, access_body, admission_body, decide, image_body, reply, written
+from ..support.caller import accept_admission, accept_authorization, accept_images
 from .objects import RESOURCES, bearing, spec_of
 
 every_policy = pytest.mark.parametrize("name", library())

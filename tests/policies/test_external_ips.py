@@ -6,7 +6,7 @@ from webhooks import Deny
 from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
-from ..builders import decide
+from ..support.builders import decide
 from .kinds import asked, check_requests, check_shapes, message, service
 
 [external_ips] = load(["library:external_ips"])

@@ -5,7 +5,7 @@ import pytest
 from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
-from ..builders import Json
+from ..support.builders import Json
 from .kinds import check_requests, check_shapes, message
 
 [horizontal_pod_autoscaler] = load(["library:horizontal_pod_autoscaler"])

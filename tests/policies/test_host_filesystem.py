@@ -5,7 +5,7 @@ import pytest
 from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
-from ..builders import Json
+from ..support.builders import Json
 from .objects import (
     LISTS,
     RESOURCES,

@@ -2,7 +2,7 @@ import pytest
 
 from webhooks.policy.loader import load
 
-from ..builders import Json
+from ..support.builders import Json
 from .objects import check_everywhere, check_shapes, message, spec_of
 
 [host_namespaces] = load(["library:host_namespaces"])

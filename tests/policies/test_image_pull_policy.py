@@ -6,7 +6,7 @@ from webhooks import Deny
 from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
-from ..builders import Json, admission_review, pod, recorded
+from ..support.builders import Json, admission_review, pod, recorded
 from .mutations import stored
 from .objects import LISTS, container
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from webhooks.cli.library import entries
 
-from ..builders import AnyPolicy, Json, admission_review
+from ..support.builders import AnyPolicy, Json, admission_review
 from .mutations import stored
 from .objects import LISTS, RESOURCES, bearing
 from .test_docstrings import policy_of

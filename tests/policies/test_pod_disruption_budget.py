@@ -4,7 +4,7 @@ import pytest
 
 from webhooks.policy.loader import load
 
-from ..builders import Json
+from ..support.builders import Json
 from .kinds import check_requests, check_shapes, message
 
 [pod_disruption_budget] = load(["library:pod_disruption_budget"])

@@ -6,7 +6,7 @@ from webhooks import Allow, Deny
 from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
-from ..builders import Json
+from ..support.builders import Json
 from .objects import (
     LISTS,
     RESOURCES,

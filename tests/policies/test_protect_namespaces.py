@@ -6,7 +6,7 @@ from webhooks import Deny, NoOpinion, Opinion
 from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
-from ..builders import Json, access_review
+from ..support.builders import Json, access_review
 
 [protect_namespaces] = load(["library:protect_namespaces"])
 

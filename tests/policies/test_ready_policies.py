@@ -10,8 +10,8 @@ from webhooks.engine.dispatcher import Verdict
 from webhooks.policy.loader import library, load
 from webhooks.reviews import admission, authorization, images
 
-from ..builders import GROUPS, WIRES, decide, recorded, reply, spelled, written
-from ..caller import accept_admission, accept_authorization, accept_images
+from ..support.builders import GROUPS, WIRES, decide, recorded, reply, spelled, written
+from ..support.caller import accept_admission, accept_authorization, accept_images
 
 PATHS = {admission: ("/mutate", "/validate"), authorization: ("/authorize",), images: ("/images",)}
 

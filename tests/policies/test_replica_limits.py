@@ -6,7 +6,7 @@ from webhooks import Allow, Deny
 from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
-from ..builders import Json, admission_review
+from ..support.builders import Json, admission_review
 from .kinds import check_requests, check_shapes, message
 
 [replica_limits] = load(["library:replica_limits"])

@@ -6,7 +6,7 @@ from webhooks import Allow, Deny
 from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.policy.loader import load
 
-from ..builders import Json, admission_review, decide, pod
+from ..support.builders import Json, admission_review, decide, pod
 from .kinds import PEOPLES
 
 [required_labels] = load(["library:required_labels"])

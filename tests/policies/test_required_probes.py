@@ -6,7 +6,7 @@ from webhooks import Deny
 from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
-from ..builders import Json
+from ..support.builders import Json
 from .objects import RESOURCES, check_everywhere, check_shapes, container, judged, message, review_of, spec_of
 
 [required_probes] = load(["library:required_probes"])

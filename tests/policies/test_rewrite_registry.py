@@ -6,7 +6,7 @@ from webhooks import Allow, Deny
 from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
-from ..builders import Json, admission_review, pod
+from ..support.builders import Json, admission_review, pod
 from .mutations import stored
 from .objects import LISTS, RESOURCES, bearing, container, spec_of
 

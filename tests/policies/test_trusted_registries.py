@@ -6,7 +6,7 @@ from webhooks import Allow, Deny
 from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
-from ..builders import decide, image_review
+from ..support.builders import decide, image_review
 
 [trusted_registries] = load(["library:trusted_registries"])
 

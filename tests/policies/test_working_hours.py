@@ -8,7 +8,7 @@ from webhooks.engine.dispatcher import Verdict
 from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
-from ..builders import Json, access_review, decide
+from ..support.builders import Json, access_review, decide
 
 [working_hours] = load(["library:working_hours"])
 

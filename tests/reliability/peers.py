@@ -16,7 +16,7 @@ from pathlib import Path
 
 import uvloop
 
-from ..servers import Server
+from ..support.servers import Server
 
 DRIP = 1.0  # seconds between two bytes
 PACE = 0.003  # seconds between two that come for the first time

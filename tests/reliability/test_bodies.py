@@ -12,8 +12,7 @@ import pytest
 from ..fuzz.bodies import make
 from ..fuzz.laws import POLICIES as DENYING
 from ..fuzz.laws import check
-from ..servers import POLICIES, REVIEWS, Connection, Reply, Server, chunked, request, review, serving
-from ..test_protocol import (
+from ..server.test_review_protocol import (
     ACCESS,
     BAD,
     GOOD,
@@ -24,6 +23,7 @@ from ..test_protocol import (
     Failed,
     assert_is,
 )
+from ..support.servers import POLICIES, REVIEWS, Connection, Reply, Server, chunked, request, review, serving
 from .figures import Figure, Size
 
 READING = """

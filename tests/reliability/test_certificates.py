@@ -4,9 +4,9 @@ import itertools
 import time
 from pathlib import Path
 
-from ..mounts import Contents, Mount, bad_secrets, secret
-from ..servers import await_true
-from ..swaps import Swapped, swapped
+from ..support.mounts import Contents, Mount, bad_secrets, secret
+from ..support.servers import await_true
+from ..support.swaps import Swapped, swapped
 from .figures import Figure, Size
 
 FAILURES = "webhooks_certificate_reload_failures_total"

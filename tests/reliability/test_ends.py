@@ -6,8 +6,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from ..load import VALIDATE, Caller, Load, Service, is_ready
-from ..servers import POLICIES, SECONDS, Connection, Reply, Server, await_true, review, serving
+from ..support.load import VALIDATE, Caller, Load, Service, is_ready
+from ..support.servers import POLICIES, SECONDS, Connection, Reply, Server, await_true, review, serving
 from .figures import Figure, Size
 
 LEAVING = ("--shutdown-delay", "2s")

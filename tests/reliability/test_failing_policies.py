@@ -13,10 +13,10 @@ import pytest
 
 from webhooks.engine.process_worker import _LARGE
 
-from ..load import Caller, Load, asking
-from ..servers import Server, await_true, review, serving
-from ..test_callers import counted
-from ..test_ending import children
+from ..auth.test_authenticator import counted
+from ..server.test_shutdown import children
+from ..support.load import Caller, Load, asking
+from ..support.servers import Server, await_true, review, serving
 from .figures import Figure, Size
 
 BUDGET = 0.5  # seconds that the policies here have for a review

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ..identities import CLIENT, DAY, Identity, identity
-from ..mounts import Mount, secret
-from ..servers import Connection, Server, client_context, review, serving
-from ..test_callers import GOOD, LISTED, NAMED, REFUSED, STRANGERS, VALIDATE, attempt, counted, shown
-from ..test_tls import AEAD, rsa_secret
+from ..auth.test_authenticator import GOOD, LISTED, NAMED, REFUSED, STRANGERS, VALIDATE, attempt, counted, shown
+from ..server.test_tls import AEAD, rsa_secret
+from ..support.identities import CLIENT, DAY, Identity, identity
+from ..support.mounts import Mount, secret
+from ..support.servers import Connection, Server, client_context, review, serving
 from .figures import Figure
 
 HANDSHAKE, ALERT = b"\x16", b"\x15"  # kinds of records

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from ..load import VALIDATE, Caller, Load, is_allowed
-from ..servers import REVIEWS, Connection, Server, await_true, chunked, review, serving
+from ..support.load import VALIDATE, Caller, Load, is_allowed
+from ..support.servers import REVIEWS, Connection, Server, await_true, chunked, review, serving
 from .figures import Figure, Size
 from .peers import keeping_waiting
 

@@ -5,10 +5,10 @@ import ssl
 import time
 from pathlib import Path
 
-from ..builders import access_body, admission_body, image_body, pod, token_body, written
-from ..caller import accept_admission
-from ..load import VALIDATE, Ask, Caller, Load, asking, is_allowed
-from ..servers import REVIEWS, Server, request, review, serving
+from ..support.builders import access_body, admission_body, image_body, pod, token_body, written
+from ..support.caller import accept_admission
+from ..support.load import VALIDATE, Ask, Caller, Load, asking, is_allowed
+from ..support.servers import REVIEWS, Server, request, review, serving
 from .figures import Figure, Size
 
 MUTATE = "/admission/mutate"

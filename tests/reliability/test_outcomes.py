@@ -12,12 +12,12 @@ import pytest
 
 from webhooks.policy.model import Kind
 
-from ..builders import Json, access_body, admission_body, image_body, pod, recorded, token_body, written
-from ..caller import accept_admission, accept_authentication, accept_authorization, accept_images
+from ..auth.test_authenticator import counted
+from ..engine.test_dispatcher import INAPPLICABLE, RUBBISH, misshapen
 from ..fuzz.bodies import PATHS as RECORDED_PATHS
-from ..servers import Connection, Gate, Reply, Server, await_true, review, serving
-from ..test_callers import counted
-from ..test_dispatch import INAPPLICABLE, RUBBISH, misshapen
+from ..support.builders import Json, access_body, admission_body, image_body, pod, recorded, token_body, written
+from ..support.caller import accept_admission, accept_authentication, accept_authorization, accept_images
+from ..support.servers import Connection, Gate, Reply, Server, await_true, review, serving
 from .figures import Figure, Size
 
 ROOT = Path(__file__).parents[2]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ..builders import access_body, admission_body, image_body, pod, token_body, written
-from ..caller import accept_admission, accept_images
-from ..load import Caller, Load
-from ..servers import REVIEWS, Connection, Reply, Server, await_true, request, review, serving, webhooks
-from ..test_callers import counted
+from ..auth.test_authenticator import counted
+from ..support.builders import access_body, admission_body, image_body, pod, token_body, written
+from ..support.caller import accept_admission, accept_images
+from ..support.load import Caller, Load
+from ..support.servers import REVIEWS, Connection, Reply, Server, await_true, request, review, serving, webhooks
 from .figures import Figure, Size
 
 VALIDATE = "/admission/validate"

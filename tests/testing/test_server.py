@@ -29,7 +29,7 @@ from webhooks import (
 from webhooks.errors import ConfigurationError
 from webhooks.testing import Result, Server, access, admission, images, pod, token
 
-from ..builders import admission_body, recorded
+from ..support.builders import admission_body, recorded
 
 
 @validating("pods", operations=["*"])

@@ -17,7 +17,7 @@ import uvloop
 from webhooks.plugins.event_rate_limit.redis_connection import command
 from webhooks.plugins.event_rate_limit.settings import RedisSettings
 
-from ...servers import SECONDS, await_true, free_port
+from ...support.servers import SECONDS, await_true, free_port
 
 T = TypeVar("T")
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from ...builders import admission_body, written
-from ...kustomize import KUSTOMIZE, found, render
-from ...servers import serving
+from ...support.builders import admission_body, written
+from ...support.kustomize import KUSTOMIZE, found, render
+from ...support.servers import serving
 from .events import core_event
 from .redis_server import RedisServer, needs_redis
 

@@ -11,8 +11,8 @@ from webhooks.plugins.event_rate_limit.token_bucket import Limit, LimitType, Mem
 from webhooks.reviews import admission as wire
 from webhooks.testing import admission
 
-from ...builders import AnyPolicy, admission_body, decide, reply, written
-from ...caller import accept_admission
+from ...support.builders import AnyPolicy, admission_body, decide, reply, written
+from ...support.caller import accept_admission
 from .events import Json, core_event, event
 
 SECOND = 10**9

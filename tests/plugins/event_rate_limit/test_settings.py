@@ -13,7 +13,7 @@ from webhooks.plugins.event_rate_limit.settings import RedisSettings, Settings
 from webhooks.plugins.event_rate_limit.token_bucket import Limit
 from webhooks.plugins.loader import Site
 
-from ...builders import GROUPS, AnyPolicy
+from ...support.builders import GROUPS, AnyPolicy
 
 FILE = Path("/etc/webhooks/limits.yaml")
 SERVER = {"type": "Server", "qps": 5, "burst": 10}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ...builders import admission_body, written
-from ...servers import Server, serving
+from ...support.builders import admission_body, written
+from ...support.servers import Server, serving
 from .events import core_event
 from .redis_server import RedisServer, needs_redis
 

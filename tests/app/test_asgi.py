@@ -1,0 +1,238 @@
+"""The application, as any ASGI server or another application runs it."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.testclient import TestClient
+from starlette.types import Message, Scope
+from starlette.websockets import WebSocketDisconnect
+
+from webhooks import Allow, Deny, authorizing, create_app, mutating, validating
+from webhooks.app.asgi import WebhookApp
+from webhooks.errors import ConfigurationError
+from webhooks.limits import Limits
+
+from ..support.builders import access_body, admission_body, pod, written
+
+VALIDATE = "/admission/validate"
+GOOD = written(admission_body("CREATE", pod()))
+HEADERS = {"Content-Type": "application/json"}
+
+
+@validating("pods")
+def allows(review: Any) -> Allow:
+    return Allow()
+
+
+@mutating("pods")
+def denies(review: Any) -> Deny:
+    return Deny("no")
+
+
+@authorizing("pods")
+def opens(access: Any) -> Allow:
+    return Allow()
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    with TestClient(create_app([allows, denies, opens])) as client:
+        yield client
+
+
+def review_by(client: TestClient, path: str = VALIDATE) -> Any:
+    reply = client.post(path, content=GOOD, headers=HEADERS)
+    assert reply.status_code == 200
+    return reply.json()["response"]
+
+
+def test_reviews(client: TestClient) -> None:
+    assert review_by(client)["allowed"] is True
+    assert review_by(client, "/admission/mutate")["allowed"] is False
+    assert client.post("/authorize", json=access_body(verb="get", resource="pods")).json()["status"] == {
+        "allowed": True
+    }
+
+
+def test_two_policies_of_one_name() -> None:
+    with pytest.raises(ConfigurationError, match="'allows'"):
+        create_app([allows, denies.named("allows")])
+
+
+def test_applications_share_nothing() -> None:
+    first, second = TestClient(create_app([allows])), TestClient(create_app([allows]))
+    review_by(first)
+    assert "webhooks_reviews_total{" in first.get("/metrics").text
+    assert "webhooks_reviews_total{" not in second.get("/metrics").text
+
+
+# Health.
+
+
+def test_a_server_without_policies_lives_but_is_not_ready() -> None:
+    client = TestClient(create_app([]))
+    assert client.get("/livez").status_code == 200
+    for path in ("/readyz", "/healthz"):
+        reply = client.get(path)
+        assert reply.status_code == 503
+        lines = ["[+]ping ok", "[+]loop ok", "[-]policies failed", "[+]shutdown ok", f"{path[1:]} check failed"]
+        assert reply.text.splitlines() == lines
+
+
+# The pages for people.
+
+
+def test_the_documentation_needs_no_network(client: TestClient) -> None:
+    page = client.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    assert not re.search(r"(?:https?:)?//[\w.-]+\.\w", page.text)
+    assets = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert {asset.rpartition(".")[2] for asset in assets} == {"js", "css", "png"}
+    for asset in assets:
+        reply = client.get(asset)
+        assert reply.status_code == 200, asset
+        assert len(reply.content) > 100
+    assert "url: '/openapi.json'" in page.text
+    assert client.get("/openapi.json").json()["openapi"].startswith("3.")
+
+
+@pytest.mark.parametrize(
+    "path", ["/docs/static/nothing.js", "/docs/static/../../pyproject.toml", "/docs/static/%2e%2e/x"]
+)
+def test_only_the_assets_are_served(path: str, client: TestClient) -> None:
+    assert client.get(path).status_code == 404
+
+
+def test_there_is_no_other_documentation(client: TestClient) -> None:
+    assert client.get("/redoc").status_code == 404
+
+
+# Errors.
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code", "reason"),
+    [
+        ("GET", "/", 404, "NotFound"),
+        ("POST", "/admission", 404, "NotFound"),
+        ("POST", f"{VALIDATE}/denies", 404, "NotFound"),
+        ("GET", VALIDATE, 405, "MethodNotAllowed"),
+        ("PUT", f"{VALIDATE}/allows", 405, "MethodNotAllowed"),
+        ("DELETE", "/livez", 405, "MethodNotAllowed"),
+        ("POST", "/docs/static/favicon.png", 405, "MethodNotAllowed"),
+        ("POST", VALIDATE, 415, "UnsupportedMediaType"),
+    ],
+)
+def test_errors_are_status_objects(method: str, path: str, code: int, reason: str, client: TestClient) -> None:
+    reply = client.request(method, path, content=GOOD, headers={"Content-Type": "text/plain"})
+    assert reply.status_code == code
+    assert reply.headers["content-type"] == "application/json"
+    status = reply.json()
+    assert status.pop("message")
+    assert status == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "reason": reason,
+        "code": code,
+    }
+
+
+def test_web_sockets_are_refused(client: TestClient) -> None:
+    with pytest.raises(WebSocketDisconnect), client.websocket_connect(VALIDATE):
+        pass
+
+
+# Behind others: a path before ours, bodies in pieces.
+
+
+def test_under_another_application() -> None:
+    client = TestClient(Starlette(routes=[Mount("/hooks", create_app([allows, denies]))]))
+    assert client.get("/hooks/livez").text == "ok"
+    assert review_by(client, f"/hooks{VALIDATE}")["allowed"] is True
+    assert review_by(client, "/hooks/admission/mutate/denies")["allowed"] is False
+    assert client.get(f"/hooks{VALIDATE}").status_code == 405
+    page = client.get("/hooks/docs").text
+    assert "url: '/hooks/openapi.json'" in page
+    for asset in re.findall(r'(?:src|href)="([^"]+)"', page):
+        assert client.get(asset).status_code == 200, asset
+
+
+def test_behind_a_proxy_that_takes_a_part_of_the_path() -> None:
+    client = TestClient(create_app([allows]), root_path="/hooks")
+    assert review_by(client)["allowed"] is True
+    assert "url: '/hooks/openapi.json'" in client.get("/docs").text
+
+
+def call(app: WebhookApp, *messages: Message, headers: tuple[tuple[bytes, bytes], ...] = ()) -> list[Message]:
+    """What the application sends to a caller whose body comes like that."""
+    coming, sent = list(messages), []
+    scope: Scope = {
+        "type": "http",
+        "method": "POST",
+        "path": VALIDATE,
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json"), *headers],
+    }
+
+    async def receive() -> Message:
+        return coming.pop(0)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope, receive, send))
+    return sent
+
+
+def test_whoever_is_sent_away_is_told_when_to_come_again() -> None:
+    @validating("pods")
+    async def waits(review: Any) -> Allow:
+        return Allow()
+
+    app = create_app([waits], limits=Limits(max_in_flight=1, max_queue=0))
+    app.endpoints[VALIDATE]._turns.take()  # type: ignore[union-attr]
+    head, _ = call(app, part(GOOD, more=False))
+    assert head["status"] == 429
+    assert (b"retry-after", b"1") in head["headers"]
+
+
+def test_limits_of_bodies_are_configurable() -> None:
+    for size, code in ((len(GOOD), b'"allowed":true'), (len(GOOD) - 1, b'"code":413')):
+        head, body = call(create_app([allows], limits=Limits(max_body=size)), part(GOOD, more=False))
+        assert head["status"] == 200
+        assert code in body["body"]
+
+
+def part(body: bytes, *, more: bool = True) -> Message:
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 10_000])
+def test_bodies_in_pieces(size: int) -> None:
+    parts = [part(GOOD[start : start + size]) for start in range(0, len(GOOD), size)]
+    head, body = call(create_app([allows]), *parts, {"type": "http.request"})
+    assert head["status"] == 200
+    assert b'"allowed":true' in body["body"]
+
+
+@pytest.mark.parametrize("parts", [(), (part(GOOD[:-10]),), (part(GOOD),)])
+def test_a_caller_that_goes_away_in_its_body(parts: tuple[Message, ...]) -> None:
+    """No policy is asked, and nothing is counted: that was no review, and no malformed one."""
+    asked = []
+
+    @validating("pods")
+    def notes(review: Any) -> Allow:
+        asked.append(review)
+        return Allow()
+
+    app = create_app([notes])
+    call(app, *parts, {"type": "http.disconnect"})
+    assert asked == []
+    assert "webhooks_reviews_total{" not in TestClient(app).get("/metrics").text

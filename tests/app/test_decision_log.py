@@ -1,0 +1,551 @@
+"""The decision log: what is written of each review, and what never is."""
+
+import asyncio
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from webhooks import (
+    Allow,
+    Authenticated,
+    Deny,
+    NoOpinion,
+    Policy,
+    Replace,
+    Unauthenticated,
+    authenticating,
+    authorizing,
+    image_policy,
+    mutating,
+    validating,
+)
+from webhooks.app.asgi import WebhookApp
+from webhooks.app.decision_log import Journal, Record
+from webhooks.auth.authenticator import Caller
+from webhooks.errors import MalformedReview
+from webhooks.http.responses import Answer
+from webhooks.limits import Limits
+from webhooks.observability.log_writer import LIMIT
+from webhooks.policy.model import WIRES
+from webhooks.policy.registry import Registry
+
+from ..support.builders import RECORDED, Json, access_body, admission_body, image_body, pod, token_body, written
+from ..support.servers import Server, await_true, review, serving
+
+AnyPolicy = Policy[Any, Any]
+VALIDATE, MUTATE = "/admission/validate", "/admission/mutate"
+UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
+POD = {
+    "kind": "AdmissionReview",
+    "uid": UID,
+    "operation": "CREATE",
+    "resource": "v1/pods",
+    "namespace": "team-a",
+    "name": "web",
+    "user": "jane",
+}
+
+
+@mutating("pods", names=["new"])
+def labelled(review: Any) -> Any:
+    return Replace({**review.object, "metadata": {**review.object["metadata"], "labels": {"a": "b"}}})
+
+
+@validating("*/*", operations=["*"])
+def choosy(review: Any) -> Any:
+    if review.name == "raises":
+        raise ValueError("a detail")
+    return Deny("no such name", code=422) if review.name == "bad" else Allow()
+
+
+@validating("pods", names=["bad"])
+def strict(review: Any) -> Any:
+    return Deny("nor by me")
+
+
+@validating("pods", names=["late"], timeout=0.01)
+async def late(review: Any) -> Any:
+    await asyncio.sleep(30)
+
+
+@authorizing("*/*", paths=["*"])
+def rbac(access: Any) -> Any:
+    if access.verb == "raise":
+        raise ValueError
+    return {"get": Allow(reason="free"), "delete": Deny("kept")}.get(access.verb, NoOpinion())
+
+
+@authenticating
+def tokens(review: Any) -> Any:
+    if review.token.startswith("raise"):
+        raise ValueError(f"the token {review.token} is bad")
+    if review.token == "told":
+        return Unauthenticated(f"nobody has the token {review.token}")
+    return Authenticated("jane") if review.token == "good" else Authenticated(review.token)
+
+
+@image_policy
+def pinned(review: Any) -> Any:
+    return Allow() if all("@" in image for image in review.images) else Deny("not pinned")
+
+
+POLICIES = (labelled, choosy, strict, late, rbac, tokens, pinned)
+
+
+def lines(
+    path: str,
+    body: bytes,
+    *policies: AnyPolicy,
+    caller: Caller | None = None,
+    denials_only: bool = False,
+) -> list[bytes]:
+    """What is written of a body."""
+    found: list[bytes] = []
+    app = WebhookApp(Registry(policies or POLICIES), journal=Journal(found.append, denials_only=denials_only))
+
+    async def answered() -> Answer:
+        answer = app.endpoints[path].answer(body, b"", *([caller] if caller else []))
+        return answer if isinstance(answer, Answer) else await answer
+
+    asyncio.run(answered())
+    for line in found:
+        assert len(line) <= LIMIT
+        assert line.isascii()
+        assert line.decode().isprintable()
+    return found
+
+
+def recorded(path: str, body: Any, *policies: AnyPolicy, **options: Any) -> Json:
+    """The record of a review, without its time."""
+    [line] = lines(path, body if isinstance(body, bytes) else written(body), *policies, **options)
+    record: Json = json.loads(line)
+    assert record.pop("time").endswith("Z")
+    assert record.pop("level") == "info"
+    assert record.pop("logger") == "webhooks.decisions"
+    return record
+
+
+def said(record: Json) -> Json:
+    """A record without its timings, of which each policy has one."""
+    assert 0 <= record.pop("ms") < 60_000
+    took = record.pop("policies_ms", {})
+    assert all(0 <= each < 60_000 for each in took.values())
+    return {**record, "asked": list(took)}
+
+
+def named(pod_name: str, **request: Any) -> Json:
+    return admission_body("CREATE", pod(pod_name), **{"name": pod_name, **request})
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "record"),
+    [
+        (VALIDATE, named("web"), {**POD, "verdict": "allow", "code": 200, "message": "", "asked": ["choosy"]}),
+        (
+            VALIDATE,
+            named("bad"),
+            {
+                **POD,
+                "name": "bad",
+                "verdict": "deny",
+                "code": 422,
+                "message": "choosy: no such name; strict: nor by me",
+                "deciding": {"choosy": "deny", "strict": "deny"},
+                "asked": ["choosy", "strict"],
+            },
+        ),
+        (
+            VALIDATE,
+            named("raises"),
+            {
+                **POD,
+                "name": "raises",
+                "verdict": "deny",
+                "code": 500,
+                "message": "policy 'choosy' failed",
+                "deciding": {"choosy": "policyfailure"},
+                "asked": ["choosy"],
+            },
+        ),
+        (
+            VALIDATE,
+            named("late"),
+            {
+                **POD,
+                "name": "late",
+                "verdict": "deny",
+                "code": 504,
+                "message": "policy 'late' did not answer in time",
+                "deciding": {"late": "policytimeout"},
+                "asked": ["choosy", "late"],
+            },
+        ),
+        (
+            MUTATE,
+            named("new", dryRun=True),
+            {
+                **POD,
+                "name": "new",
+                "dry_run": True,
+                "verdict": "patch",
+                "code": 200,
+                "message": "",
+                "deciding": {"labelled": "replace"},
+                "asked": ["labelled"],
+            },
+        ),
+        (MUTATE, named("old"), {**POD, "name": "old", "verdict": "allow", "code": 200, "message": "", "asked": []}),
+        (
+            VALIDATE,
+            admission_body(
+                "CONNECT", resource="v1/pods", subResource="exec", namespace=..., userInfo=..., dryRun=..., options=...
+            ),
+            {
+                "kind": "AdmissionReview",
+                "uid": UID,
+                "operation": "CONNECT",
+                "resource": "v1/pods/exec",
+                "name": "web",
+                "verdict": "allow",
+                "code": 200,
+                "message": "",
+                "asked": ["choosy"],
+            },
+        ),
+        (
+            VALIDATE,
+            admission_body("CREATE", {"metadata": {"generateName": "web-"}}, resource="apps/v1/deployments", name=...),
+            {
+                **POD,
+                "resource": "apps/v1/deployments",
+                "name": "web-",
+                "verdict": "allow",
+                "code": 200,
+                "message": "",
+                "asked": ["choosy"],
+            },
+        ),
+        (
+            "/authorize",
+            access_body(verb="get", resource="pods", subresource="log", version="v1", namespace="team-a", name="web"),
+            {
+                "kind": "SubjectAccessReview",
+                "operation": "get",
+                "resource": "v1/pods/log",
+                "namespace": "team-a",
+                "name": "web",
+                "user": "jane",
+                "verdict": "allow",
+                "code": 200,
+                "message": "free",
+                "deciding": {"rbac": "allow"},
+                "asked": ["rbac"],
+            },
+        ),
+        (
+            "/authorize",
+            access_body(nonResourceAttributes={"path": "/healthz", "verb": "list"}),
+            {
+                "kind": "SubjectAccessReview",
+                "operation": "list",
+                "resource": "/healthz",
+                "user": "jane",
+                "verdict": "noopinion",
+                "code": 200,
+                "message": "",
+                "asked": ["rbac"],
+            },
+        ),
+        (
+            "/authorize",
+            access_body(nonResourceAttributes={"path": "/healthz", "verb": "raise"}),
+            {
+                "kind": "SubjectAccessReview",
+                "operation": "raise",
+                "resource": "/healthz",
+                "user": "jane",
+                "verdict": "failed",
+                "code": 500,
+                "message": "",
+                "deciding": {"rbac": "policyfailure"},
+                "asked": ["rbac"],
+            },
+        ),
+        (
+            "/authenticate",
+            token_body("good"),
+            {
+                "kind": "TokenReview",
+                "user": "jane",
+                "verdict": "authenticated",
+                "code": 200,
+                "message": "",
+                "deciding": {"tokens": "authenticated"},
+                "asked": ["tokens"],
+            },
+        ),
+        (
+            "/images",
+            image_body("a", "b@c"),
+            {
+                "kind": "ImageReview",
+                "namespace": "team-a",
+                "images": ["a", "b@c"],
+                "verdict": "deny",
+                "code": 403,
+                "message": "not pinned",
+                "deciding": {"pinned": "deny"},
+                "asked": ["pinned"],
+            },
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_records(path: str, body: Json, record: Json) -> None:
+    assert said(recorded(path, body)) == record
+
+
+@pytest.mark.parametrize("mode", ["warn", "audit"])
+def test_what_is_not_enforced_is_told_all_the_same(mode: str) -> None:
+    lines: list[bytes] = []
+    policies = [replace(validating("pods")(named), mode=mode) for named in (_one, _other)]
+    endpoint = WebhookApp(Registry(policies), journal=Journal(lines.append)).endpoints[VALIDATE]
+    asyncio.run(_awaited(endpoint.answer(json.dumps(admission_body(obj=pod())).encode(), b"")))
+    [record] = map(json.loads, lines)
+    assert (record["verdict"], record["message"]) == ("allow", "_one: no; _other: never")
+    assert record["deciding"] == {"_one": "deny", "_other": "deny"}
+
+
+def _one(review: Any) -> Deny:
+    return Deny("no")
+
+
+def _other(review: Any) -> Deny:
+    return Deny("never")
+
+
+async def _awaited(answer: Any) -> Any:
+    return await answer
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "uid", "code"),
+    [
+        (VALIDATE, {"request": {"uid": UID}}, UID, 400),
+        (VALIDATE, {"request": {}}, None, 400),
+        (VALIDATE, admission_body("EAT", pod()), UID, 400),
+        (VALIDATE, b"{", None, 400),
+        ("/authorize", {}, None, 400),
+    ],
+)
+def test_what_is_no_review(path: str, body: Any, uid: str | None, code: int) -> None:
+    record = recorded(path, body)
+    assert (record["verdict"], record["code"], record.get("uid")) == ("malformed", code, uid)
+    assert record["message"].startswith("the review was not understood: ")
+
+
+def test_what_is_too_large() -> None:
+    found: list[bytes] = []
+    endpoint = WebhookApp(Registry(POLICIES), journal=Journal(found.append)).endpoints[VALIDATE]
+    endpoint.refuse(MalformedReview("too large", code=413), written(named("web"))[:200], Caller("apiserver"))
+    record = json.loads(found[0])
+    assert (record["verdict"], record["code"], record["caller"]) == ("malformed", 413, "apiserver")
+
+
+def test_a_failure_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WIRES["validating"], "encode", lambda *_: 1 / 0)
+    record = recorded(VALIDATE, named("web"))
+    assert (record["verdict"], record["code"], record["uid"]) == ("error", 500, UID)
+    assert "zero" not in json.dumps(record)
+
+
+def test_reviews_without_a_turn() -> None:
+    """One for which there was no room, and one that waited until it was too late."""
+    found: list[bytes] = []
+    limits = Limits(max_in_flight=1, max_queue=1)
+    app = WebhookApp(Registry(POLICIES), limits=limits, journal=Journal(found.append))
+    endpoint = app.endpoints[VALIDATE]
+
+    async def overload() -> None:
+        bodies = [written(named("late", uid=uid)) for uid in ("first", "waits", "away")]
+        answers = [endpoint.answer(body, b"timeout=100ms") for body in bodies]
+        waiting = [answer for answer in answers if not isinstance(answer, Answer)]
+        assert len(waiting) == 2
+        await asyncio.gather(*waiting)
+
+    asyncio.run(overload())
+    records = {record["uid"]: record for record in map(json.loads, found)}
+    assert (records["away"]["verdict"], records["away"]["code"]) == ("shed", 429)
+    assert len(records) == 3
+
+
+def test_the_caller_is_told() -> None:
+    assert recorded(VALIDATE, named("web"), caller=Caller("apiserver", "jane"))["caller"] == "apiserver as jane"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "written_down"),
+    [
+        (VALIDATE, named("web"), False),
+        (MUTATE, named("new"), False),
+        ("/authorize", access_body(verb="get", resource="pods"), False),
+        ("/authorize", access_body(verb="list", resource="pods"), False),
+        ("/authenticate", token_body("good"), False),
+        (VALIDATE, named("bad"), True),
+        (VALIDATE, {}, True),
+        ("/authorize", access_body(verb="delete", resource="pods"), True),
+        ("/authorize", access_body(verb="raise", resource="pods"), True),
+        ("/authenticate", token_body("told"), True),
+        ("/images", image_body("a"), True),
+    ],
+)
+def test_denials_alone(path: str, body: Json, written_down: bool) -> None:
+    assert len(lines(path, written(body), denials_only=True)) == written_down
+
+
+# What never is written.
+
+
+@pytest.mark.parametrize("token", ["raises-3f9a", "told", "whoever-7c"])
+def test_tokens(token: str) -> None:
+    """Whatever a policy says of them."""
+    [line] = lines("/authenticate", written(token_body(token)))
+    assert token.encode() not in line
+
+
+@validating("secrets", operations=["*"])
+def tells(review: Any) -> Any:
+    obj = review.target
+    return Deny(f"refused: {obj.get('data')} {obj.get('stringData')} {obj['metadata']}")
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])
+def test_what_secrets_hold(operation: str) -> None:
+    encoded = b64encode(b"hunter2").decode()
+    obj = {
+        "kind": "Secret",
+        "metadata": {"name": "web", "annotations": {"last": '{"password":"hunter2"}'}},
+        "data": {"password": encoded, "odd": 1},
+        "stringData": {"key": 'a\n"b"'},
+    }
+    kind = {"group": "", "version": "v1", "kind": "Secret"}
+    objects = {"obj": None, "old": obj} if operation == "DELETE" else {"obj": obj, "old": {"kind": "Secret"}}
+    record = recorded(VALIDATE, admission_body(operation, **objects, resource="v1/secrets", kind=kind), tells)
+    assert record["verdict"] == "deny"
+    assert record["message"].startswith("refused: {'password': '***'")
+    for hidden in ("hunter2", encoded, 'a\\n"b"'):
+        assert hidden not in record["message"]
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])
+def test_nothing_of_an_object(operation: str) -> None:
+    canary = {"canary": "canary"}
+    obj = {"kind": "Pod", "metadata": {"labels": canary, "annotations": canary}, "spec": canary, "canary": "canary"}
+    body = admission_body(operation, obj, old=obj, options=canary, userInfo={"username": "jane", "extra": canary})
+    assert b"canary" not in lines(VALIDATE, written(body))[0]
+
+
+@pytest.mark.parametrize("file", sorted(RECORDED.glob("*.json")), ids=lambda file: file.stem)
+def test_whatever_an_api_server_sends(file: Path) -> None:
+    """Every review is told of, by its names alone."""
+    body = json.loads(file.read_bytes())["body"]
+    if body["kind"] == "EventList":
+        return
+    record = recorded(PATHS[body["kind"]], body)
+    assert record.keys() <= {*Record.__struct_fields__}
+    request = body.get("request", {})
+    assert record.get("uid") == request.get("uid")
+    assert record.get("name", "") == request.get("name", record.get("name", ""))
+
+
+PATHS = {
+    "AdmissionReview": VALIDATE,
+    "SubjectAccessReview": "/authorize",
+    "TokenReview": "/authenticate",
+    "ImageReview": "/images",
+}
+
+
+# What callers make of it.
+
+
+@pytest.mark.parametrize(
+    "text", ["two\nlines", '"},{"level":"error', "\x7f\x1b[31m", "\x85\u2028", "\U0001f600", "Grüße"], ids=ascii
+)
+def test_text_of_others_stays_inside(text: str) -> None:
+    record = recorded(VALIDATE, named("web", namespace=text, userInfo={"username": text}))
+    assert (record["namespace"], record["user"], record["uid"]) == (text, text, UID)
+
+
+@pytest.mark.parametrize("field", ["name", "namespace"])
+def test_what_is_long_is_cut(field: str) -> None:
+    record = recorded(VALIDATE, named("web", **{field: "x" * 1_000_000}))
+    assert record["uid"] == UID
+    assert "1000000 characters" in record[field]
+    assert recorded("/images", image_body(*(f"image-{n}" for n in range(1000))))["images"][0] == "image-0"
+
+
+@pytest.mark.parametrize("user", [{"username": 1}, {"username": None}, [], None, "jane"])
+def test_users_that_cannot_be_read(user: Any) -> None:
+    record = recorded(VALIDATE, named("web", userInfo=user))
+    assert (record["uid"], "user" in record) == (UID, False)
+
+
+def test_names_that_cannot_be_read() -> None:
+    body = admission_body("CREATE", {"metadata": {"name": 1}}, name="")
+    assert recorded(VALIDATE, body, validating("nodes", name="other")(lambda review: Allow()))["uid"] == UID
+
+
+# Of a real server.
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("server"), "--decision-log", "all", "--workers", 2) as server:
+        yield server
+
+
+def decisions(server: Server, start: int = 0) -> list[Json]:
+    return [record for record in server.logs(start) if record["logger"] == "webhooks.decisions"]
+
+
+def test_every_review_of_several_processes_has_its_record(server: Server) -> None:
+    uids = {f"uid-{number}" for number in range(100)}
+    for uid in uids:
+        server.post(VALIDATE, review(uid=uid))
+    await_true(lambda: len(decisions(server)) >= len(uids), "all are written")
+    assert {record["uid"] for record in decisions(server)} == uids
+
+
+def test_the_record_beside_that_of_the_failure(server: Server) -> None:
+    start = len(server.errors.lines)
+    server.post(VALIDATE, review("raises", uid="fails"))
+    await_true(lambda: len(server.logs(start)) == 2, "both are written")
+    assert {record["logger"]: record["uid"] for record in server.logs(start)} == {
+        "webhooks.policies": "fails",
+        "webhooks.decisions": "fails",
+    }
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_last_records_are_written_before_the_end(workers: int, tmp_path: Path) -> None:
+    with serving(tmp_path, "--decision-log", "all", "--workers", workers) as server:
+        for number in range(20):
+            server.post(VALIDATE, review(uid=f"uid-{number}"))
+        assert server.stop() == 0
+        server.errors.all()
+        assert len(decisions(server)) == 20
+
+
+def test_what_is_written_is_told_by_a_flag(tmp_path: Path) -> None:
+    with serving(tmp_path, "--decision-log", "denials") as server:
+        for name in ("web", "denied", "web"):
+            server.post(VALIDATE, review(name, uid=name))
+        assert server.stop() == 0
+        server.errors.all()
+        assert [record["uid"] for record in decisions(server)] == ["denied"]

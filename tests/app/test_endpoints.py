@@ -1,0 +1,522 @@
+"""The endpoints: what every result becomes, without HTTP."""
+
+import asyncio
+import gc
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from webhooks import (
+    AdmissionReview,
+    Allow,
+    Authenticated,
+    Deny,
+    Policy,
+    Replace,
+    Unauthenticated,
+    authenticating,
+    authorizing,
+    create_app,
+    image_policy,
+    mutating,
+    validating,
+)
+from webhooks.app.endpoints import Endpoint
+from webhooks.app.review_metrics import page
+from webhooks.errors import MalformedReview
+from webhooks.http.responses import Answer
+from webhooks.limits import Limits
+
+from ..support.builders import access_body, admission_body, image_body, pod, promote, token_body, written
+from ..support.caller import accept_admission, accept_authentication, accept_authorization, accept_images
+
+AnyPolicy = Policy[Any, Any]
+
+BODIES = {
+    "/admission/mutate": admission_body("CREATE", pod()),
+    "/admission/validate": admission_body("CREATE", pod()),
+    "/authorize": access_body(verb="get", resource="pods"),
+    "/authenticate": token_body(),
+    "/images": image_body("a"),
+}
+PATHS = tuple(BODIES)
+DECORATORS: dict[str, Callable[..., Any]] = {
+    "/admission/mutate": lambda **options: mutating("pods", **options),
+    "/admission/validate": lambda **options: validating("pods", **options),
+    "/authorize": lambda **options: authorizing("pods", **options),
+    "/authenticate": authenticating,
+    "/images": image_policy,
+}
+
+
+def answer(path: str, *policies: AnyPolicy, body: bytes | None = None, query: bytes = b"") -> Answer:
+    """The answer of an endpoint."""
+    endpoint = create_app(policies).endpoints[path]
+
+    async def wait() -> Answer:
+        found = endpoint.answer(written(BODIES[path]) if body is None else body, query)
+        return found if isinstance(found, Answer) else await found
+
+    return asyncio.run(wait())
+
+
+def accepted(path: str, reply: Answer) -> Any:
+    """What an API server takes from an answer."""
+    assert reply.code == 200
+    sent = BODIES[path]
+    match path:
+        case "/authorize":
+            return accept_authorization(sent, reply.body)
+        case "/authenticate":
+            return accept_authentication(sent, reply.body)
+        case "/images":
+            return accept_images(sent, reply.body)
+        case _:
+            return accept_admission(sent, reply.body, mutating=path.endswith("mutate"))
+
+
+def policy_for(path: str, outcome: Any, *, is_async: bool = False, **options: Any) -> AnyPolicy:
+    """A policy that returns something, or raises it."""
+
+    def policy(review: Any) -> Any:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    async def async_policy(review: Any) -> Any:
+        return policy(review)
+
+    decorated: AnyPolicy = DECORATORS[path](name="policy", **options)(async_policy if is_async else policy)
+    return decorated
+
+
+# Verdicts.
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("path", "outcome", "answered"),
+    [
+        ("/admission/mutate", Allow(), {"allowed": True}),
+        ("/admission/mutate", Replace(pod(labels={"a": "b"})), {"allowed": True, "object": pod(labels={"a": "b"})}),
+        ("/admission/mutate", Deny("no"), {"allowed": False}),
+        (
+            "/admission/validate",
+            Allow(warnings=["w"], audit={"k": "v"}),
+            {"warnings": ["w"], "auditAnnotations": {"k": "v"}},
+        ),
+        (
+            "/admission/validate",
+            Deny("no", "Invalid", 422),
+            {"status": {"message": "no", "reason": "Invalid", "code": 422}},
+        ),
+        ("/authorize", Allow(reason="r"), {"allowed": True, "reason": "r"}),
+        ("/authorize", Deny("no"), {"allowed": False, "denied": True, "reason": "no"}),
+        (
+            "/authenticate",
+            Authenticated("jane", groups=["a"]),
+            {"authenticated": True, "user": {"username": "jane", "groups": ["a"]}},
+        ),
+        ("/authenticate", Unauthenticated("no"), {"authenticated": False, "error": "no"}),
+        ("/images", Allow(), {"allowed": True}),
+        ("/images", Deny("no"), {"allowed": False, "reason": "no"}),
+    ],
+)
+def test_verdicts(path: str, outcome: Any, answered: Any, is_async: bool) -> None:
+    given = accepted(path, answer(path, policy_for(path, outcome, is_async=is_async)))
+    assert {name: given.get(name) for name in answered} == answered
+
+
+@pytest.mark.parametrize(
+    ("path", "answered"),
+    [
+        ("/admission/mutate", ("allowed", True)),
+        ("/admission/validate", ("allowed", True)),
+        ("/authorize", ("allowed", False)),
+        ("/authenticate", ("authenticated", False)),
+        ("/images", ("allowed", True)),
+    ],
+)
+def test_nobody_to_ask(path: str, answered: tuple[str, bool]) -> None:
+    given = accepted(path, answer(path))
+    assert given[answered[0]] is answered[1]
+    assert not given.get("denied")
+
+
+def test_one_policy_alone() -> None:
+    policies = [
+        policy_for("/admission/validate", Deny("first")).named("first"),
+        policy_for("/admission/validate", Deny("second")).named("second"),
+    ]
+    body = written(BODIES["/admission/validate"])
+    reply = answer("/admission/validate/second", *policies, body=body)
+    assert json.loads(reply.body)["response"]["status"]["message"] == "second"
+    nobody = written(admission_body("CREATE", pod(), resource="v1/nodes"))
+    assert json.loads(answer("/admission/validate/second", *policies, body=nobody).body)["response"]["allowed"] is True
+
+
+def test_one_policy_alone_by_its_name_in_dns() -> None:
+    """API servers take no underscore there; where that is another policy's own name, it is that one's."""
+    body = written(BODIES["/admission/validate"])
+    names = ("Owner_Label", "two_words", "two-words")
+    policies = [policy_for("/admission/validate", Deny(name)).named(name) for name in names]
+    for path, name in [*((name, name) for name in names), ("owner-label", "Owner_Label")]:
+        reply = json.loads(answer(f"/admission/validate/{path}", *policies, body=body).body)
+        assert reply["response"]["status"]["message"] == name
+
+
+# Failures of policies.
+
+SECRET = "details that callers must not see"
+FAILURES = {
+    "raises": ValueError(SECRET),
+    "asserts": AssertionError(SECRET),
+    "exits": SystemExit(SECRET),
+    "is interrupted": KeyboardInterrupt(SECRET),
+    "runs out of memory": MemoryError(SECRET),
+    "recurses": RecursionError(SECRET),
+    "is cancelled": asyncio.CancelledError(SECRET),
+    "stops": StopIteration(SECRET),
+    "returns None": None,
+    "returns True": True,
+    "returns a text": SECRET,
+    "returns a class": Allow,
+    "returns a dict": {"allowed": True},
+    "returns a bad message": Deny(1),  # type: ignore[arg-type]
+    "returns a bad code": Deny(SECRET, code=200),
+}
+
+
+def assert_failed(path: str, reply: Answer, code: int = 500) -> None:
+    """That a failure neither allows, nor denies what may not be denied, nor tells why."""
+    assert SECRET not in reply.body.decode()
+    if path in ("/authorize", "/authenticate"):
+        assert reply.code == 500
+        assert json.loads(reply.body)["kind"] == "Status"
+        return
+    given = accepted(path, reply)
+    assert given["allowed"] is False
+    assert path == "/images" or given["status"]["code"] == code
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("failure", FAILURES)
+def test_failures(failure: str, path: str, is_async: bool) -> None:
+    reply = answer(path, policy_for(path, FAILURES[failure], is_async=is_async))
+    assert_failed(path, reply)
+
+
+@pytest.mark.parametrize(
+    ("path", "outcome"),
+    [
+        ("/admission/validate", Replace({})),
+        ("/admission/mutate", Authenticated("jane")),
+        ("/images", Replace({})),
+        ("/authorize", Authenticated("jane")),
+        ("/authenticate", Allow()),
+        ("/authenticate", Authenticated("")),
+        ("/authenticate", Authenticated("jane", groups="admins")),
+    ],
+)
+def test_outcomes_of_another_kind(path: str, outcome: Any) -> None:
+    assert_failed(path, answer(path, policy_for(path, outcome)))
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_failures_that_deny(path: str, is_async: bool) -> None:
+    given = accepted(path, answer(path, policy_for(path, ValueError(SECRET), is_async=is_async, on_error="deny")))
+    assert given.get("allowed", False) is given.get("authenticated", False) is False
+    if path == "/authorize":
+        assert given["denied"] is True
+    assert SECRET not in json.dumps(given)
+
+
+@pytest.mark.parametrize("path", ["/admission/mutate", "/admission/validate", "/images"])
+def test_failures_that_allow_say_so(path: str) -> None:
+    given = accepted(path, answer(path, policy_for(path, ValueError(SECRET), on_error="allow")))
+    assert given["allowed"] is True
+    assert given["auditAnnotations"] == {"policy.failed": "passed over"}
+    assert path == "/images" or given["warnings"] == ["policy 'policy' failed and was passed over"]
+
+
+def test_authorizers_whose_failure_is_passed_over_have_no_opinion() -> None:
+    given = accepted("/authorize", answer("/authorize", policy_for("/authorize", ValueError(), on_error="allow")))
+    assert given == {"allowed": False, "reason": "policy 'policy' failed"}
+
+
+# Deadlines.
+
+
+def sleeping(path: str, **options: Any) -> AnyPolicy:
+    async def sleeps(review: Any) -> Any:
+        await asyncio.sleep(30)
+
+    decorated: AnyPolicy = DECORATORS[path](name="sleeps", **options)(sleeps)
+    return decorated
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_policy_that_takes_too_long(path: str) -> None:
+    assert_failed(path, answer(path, sleeping(path, timeout=0.01)), code=504)
+
+
+@pytest.mark.parametrize(
+    ("query", "seconds"),
+    [(b"timeout=100ms", 0.1), (b"a=b&timeout=200ms", 0.2), (b"timeout=1s", 1), (b"timeout=0.1s", 0.1)],
+)
+def test_the_callers_deadline(query: bytes, seconds: float) -> None:
+    began = time.monotonic()
+    assert_failed("/images", answer("/images", sleeping("/images"), query=query))
+    assert time.monotonic() - began < seconds + 0.2
+
+
+@pytest.mark.parametrize(
+    "query", [b"timeout=", b"timeout=x", b"timeout=-1s", b"timeout=\xff", b"timeout=10", b"timeout"]
+)
+def test_a_deadline_that_is_none(query: bytes) -> None:
+    """The policy's own holds."""
+    assert_failed("/images", answer("/images", sleeping("/images", timeout=0.05), query=query))
+
+
+# Failures of our own, and bodies that are no reviews.
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(*arguments: Any) -> Any:
+        raise RuntimeError(SECRET)
+
+    monkeypatch.setattr("webhooks.engine.dispatcher.Dispatcher.decide", explode)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_failure_of_our_own(path: str, broken: None) -> None:
+    reply = answer(path)
+    assert SECRET not in reply.body.decode()
+    if path.startswith("/admission"):
+        status = accepted(path, reply)["status"]
+        assert (status["code"], status["reason"]) == (500, "InternalError")
+    else:
+        assert reply.code == 500
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_failure_of_a_decoder(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(body: bytes) -> Any:
+        raise RuntimeError(SECRET)
+
+    app = create_app([])
+    endpoint = app.endpoints[path]
+    assert isinstance(endpoint, Endpoint)
+    monkeypatch.setattr(endpoint._wire, "decode", explode)
+    reply = endpoint.answer(written(BODIES[path]), b"")
+    assert isinstance(reply, Answer)
+    assert reply.code == (200 if path.startswith("/admission") else 500)
+    assert b'"allowed":true' not in reply.body
+    assert SECRET not in reply.body.decode()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_bodies_that_are_no_reviews(path: str) -> None:
+    for body in (b"", b"{", b"[]", b'{"kind":"AdmissionReview","apiVersion":"v1","request":{}}'):
+        reply = answer(path, body=body)
+        status = json.loads(reply.body)
+        assert (reply.code, status["kind"], status["code"], status["reason"]) == (400, "Status", 400, "BadRequest")
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    ("more", "code", "reason"),
+    [
+        (b'"more":}', 400, "BadRequest"),
+        (b'"more":NaN}', 400, "BadRequest"),
+        (b'"more":' + b"[" * 300 + b"]" * 300 + b"}", 422, "Invalid"),
+        (b'"more":9223372036854775808}', 422, "Invalid"),
+    ],
+    ids=["no JSON", "NaN", "deep", "large"],
+)
+def test_reviews_that_are_malformed(path: str, more: bytes, code: int, reason: str) -> None:
+    """The reason goes with the code: clients look at either."""
+    reply = answer(path, body=written(BODIES[path]).strip().removesuffix(b"}") + b"," + more)
+    if path.startswith("/admission"):
+        response = json.loads(reply.body)["response"]
+        assert (reply.code, response["uid"], response["allowed"]) == (200, BODIES[path]["request"]["uid"], False)
+        status = response["status"]
+    else:
+        assert reply.code == code
+        status = json.loads(reply.body)
+    assert (status["code"], status["reason"]) == (code, reason)
+
+
+@pytest.mark.parametrize(
+    "value", [b"NaN", b"Infinity", b"01", b"{", b'"\xff"', b'"\xed\xa0\x80"', b'"\x01"', b"'a'", b"1,}"], ids=ascii
+)
+def test_what_nobody_reads_is_json_all_the_same(value: bytes) -> None:
+    @validating("pods")
+    def reads_nothing(review: Any) -> Allow:
+        return Allow()
+
+    body = written(BODIES["/admission/validate"]).replace(b'"registry.k8s.io/app:1"', value)
+    response = json.loads(answer("/admission/validate", reads_nothing, body=body).body)["response"]
+    assert (response["allowed"], response["status"]["code"]) == (False, 400)
+
+
+def test_bodies_that_are_too_large() -> None:
+    endpoint = create_app([]).endpoints["/admission/validate"]
+    denied = endpoint.refuse(MalformedReview("too large", code=413), written(BODIES["/admission/validate"])[:4096])
+    status = json.loads(denied.body)["response"]["status"]
+    assert (denied.code, denied.close, status["code"], status["reason"]) == (200, True, 413, "RequestEntityTooLarge")
+    refused = endpoint.refuse(MalformedReview("too large", code=413), b"x")
+    assert (refused.code, refused.close) == (413, True)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"obj": {"metadata": "text"}},
+        {"obj": {"metadata": []}},
+        {"obj": {"metadata": {"labels": "text"}}},
+        {"obj": {"metadata": {"annotations": ["text"]}}},
+        {"userInfo": "text"},
+        {"userInfo": {"username": 1}},
+        {"userInfo": {"groups": "text"}},
+        {"userInfo": {"extra": {"a": "text"}}},
+        {"options": 9223372036854775808},
+    ],
+    ids=str,
+)
+def test_reviews_that_are_misshapen_where_a_policy_looks(request_: dict[str, Any]) -> None:
+    """They are denied as malformed: a failure of the policy could be passed over, as it is here."""
+
+    @validating("pods", on_error="allow")
+    def looks(review: Any) -> Allow:
+        _ = review.labels, review.annotations, review.user, review.options
+        return Allow()
+
+    body = written(admission_body("CREATE", **{"obj": pod(), **request_}))
+    response = json.loads(answer("/admission/validate", looks, body=body).body)["response"]
+    assert response["allowed"] is False
+    assert response["status"]["code"] in (400, 422)
+
+
+# Overload.
+
+
+def waiting(path: str) -> tuple[AnyPolicy, asyncio.Event]:
+    """A policy that answers when the event is set."""
+    event = asyncio.Event()
+
+    async def policy(review: Any) -> Any:
+        await event.wait()
+        return Authenticated("jane") if path == "/authenticate" else Allow()
+
+    decorated: AnyPolicy = DECORATORS[path](name="waiting")(policy)
+    return decorated, event
+
+
+def given(path: str, reply: Answer) -> Any:
+    """What an answer of HTTP 200 says: allowed, denied with a code, or authenticated."""
+    assert reply.code == 200
+    said = accepted(path, reply)
+    return said["authenticated" if path == "/authenticate" else "allowed"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_overload(path: str) -> None:
+    """One has its turn, one waits for it and gets it, one waits in vain, and one is sent away before it is read."""
+
+    async def overload() -> None:
+        policy, event = waiting(path)
+        endpoint = create_app([policy], limits=Limits(max_in_flight=1, max_queue=2)).endpoints[path]
+        body = written(BODIES[path])
+        flying, queued, late = (endpoint.answer(body, query) for query in (b"", b"", b"timeout=100ms"))
+        assert not isinstance(flying, Answer)
+        assert not isinstance(queued, Answer)
+        assert not isinstance(late, Answer)
+        tasks = [asyncio.ensure_future(answer) for answer in (flying, queued)]
+        shed = endpoint.answer(b"not even read", b"")
+        assert isinstance(shed, Answer)
+        assert (shed.code, shed.close, json.loads(shed.body)["reason"]) == (429, False, "TooManyRequests")
+        turned_down = await late
+        if path in ("/authorize", "/authenticate"):  # a denial would be kept
+            assert (turned_down.code, json.loads(turned_down.body)["reason"]) == (503, "ServiceUnavailable")
+        else:
+            assert given(path, turned_down) is False
+            status = json.loads(turned_down.body).get("response", {}).get("status", {"code": 503})
+            assert status["code"] == 503
+        event.set()
+        for task in tasks:
+            assert given(path, await task) is True
+
+    asyncio.run(overload())
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_reviews_that_run_in_place_are_never_sent_away(path: str) -> None:
+    async def overload() -> None:
+        slow = "/authorize" if path != "/authorize" else "/images"
+        policy, event = waiting(slow)
+        quick = policy_for(path, Authenticated("jane") if path == "/authenticate" else Allow())
+        app = create_app([policy, quick], limits=Limits(max_in_flight=1, max_queue=0))
+        promote(app.runner, quick)
+        flying = app.endpoints[slow].answer(written(BODIES[slow]), b"")
+        assert not isinstance(flying, Answer)
+        found = app.endpoints[path].answer(written(BODIES[path]), b"")
+        assert isinstance(found, Answer)
+        assert given(path, found) is True
+        event.set()
+        await flying
+
+    asyncio.run(overload())
+
+
+def test_overload_is_counted() -> None:
+    async def overload() -> None:
+        policy, event = waiting("/authorize")
+        app = create_app([policy], limits=Limits(max_in_flight=1, max_queue=1))
+        endpoint, body = app.endpoints["/authorize"], written(BODIES["/authorize"])
+        flying, late = endpoint.answer(body, b""), endpoint.answer(body, b"timeout=10ms")
+        assert not isinstance(flying, Answer)
+        assert not isinstance(late, Answer)
+        endpoint.answer(body, b"")
+        shown = page(app.metrics.tally).decode()
+        assert "webhooks_reviews_in_flight 1.0\n" in shown
+        assert "webhooks_reviews_queued 1.0\n" in shown
+        await late
+        event.set()
+        await flying
+        shown = page(app.metrics.tally).decode()
+        assert "webhooks_reviews_in_flight 0.0\n" in shown
+        assert "webhooks_reviews_queued 0.0\n" in shown
+        for code in (429, 503):
+            assert f'{{code="{code}",kind="SubjectAccessReview",verdict="shed"}} 1.0' in shown
+
+    asyncio.run(overload())
+
+
+def test_a_review_leaves_nothing_for_the_garbage_collector() -> None:
+    """Objects make thousands of values: what is not freed at once is collected at the cost of others' reviews."""
+
+    @mutating("pods")
+    def uses_all(review: AdmissionReview) -> Any:
+        for container in review.containers():
+            container.spec["imagePullPolicy"] = f"{review.user.username}{review.labels}{container.image}"
+        return Replace(review.object)
+
+    app = create_app([uses_all])
+    promote(app.runner, uses_all)
+    endpoint, body = app.endpoints["/admission/mutate"], written(admission_body("CREATE", pod()))
+    endpoint.answer(body, b"")
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(10):
+            endpoint.answer(body, b"")
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -1,0 +1,566 @@
+"""Configurations: what they say of a server and of its policies, and everything that can be wrong with them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhooks import Allow, Deny, NoOpinion
+from webhooks.cli.main import main
+from webhooks.config import file as configured
+from webhooks.config import strict_yaml as documents
+from webhooks.errors import ConfigurationError
+from webhooks.limits import Limits
+from webhooks.options import options
+from webhooks.policy.model import Policy
+from webhooks.settings import Settings
+
+from ..support.builders import access_review, admission_review, decide, image_review, pod
+from ..support.servers import SECONDS
+
+BAD = Path(__file__).parents[1] / "data" / "configurations"
+HEAD = "apiVersion: webhooks.svc.io/v1alpha1\nkind: WebhookConfiguration\n"
+POLICIES = """\
+from webhooks import *
+
+
+@validating("pods", "apps/deployments", operations=["CREATE", "UPDATE"], timeout=3)
+def labelled(review, *, label: str, exempt_images: list[str] = [], maxAge: int = 1):
+    return Deny(f"no label {label}") if label not in review.labels else Allow()
+
+
+@mutating("pods", name="marked", isolation=True)
+def mark(review, *, text: str = "yes"):
+    pod = review.object
+    pod["metadata"]["labels"] = {"mark": text}
+    return Replace(pod)
+
+
+@authorizing("pods", "secrets", paths=["/metrics", "/healthz"])
+def reads(access):
+    return Deny("no")
+
+
+@authenticating
+def tokens(token):
+    return NoOpinion()
+
+
+@image_policy
+def images(review):
+    return Deny("no")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "policies.py").write_text(POLICIES)
+    return tmp_path
+
+
+def configuration(folder: Path, text: str) -> configured.Configuration:
+    file = folder / "webhooks.yaml"
+    file.write_text(HEAD + text)
+    return configured.read(file)
+
+
+def load(folder: Path, text: str) -> dict[str, Policy[Any, Any]]:
+    return {policy.name: policy for policy in configuration(folder, text).load()}
+
+
+def refusal(folder: Path, text: str) -> list[str]:
+    with pytest.raises(ConfigurationError) as raised:
+        load(folder, text)
+    return str(raised.value).replace(f"{folder}/", "").splitlines()
+
+
+def one(folder: Path, use: str, more: str = "") -> Policy[Any, Any]:
+    [policy] = load(folder, f"policies:\n- use: {use}\n{more}").values()
+    return policy
+
+
+# Settings.
+
+
+def test_without_any_a_server_is_as_without_a_configuration(folder: Path) -> None:
+    read = configuration(folder, "")
+    assert read.settings == Settings()
+    assert read.load() == []
+
+
+def test_every_setting_can_be_said(folder: Path) -> None:
+    server = """\
+server:
+  admissionConfig: a.yaml
+  host: "::1"
+  port: 1
+  opsPort: 2
+  certsDir: c
+  tlsCert: t.pem
+  tlsKey: /k.pem
+  clientCa: ca.pem
+  allowClient: [a, b]
+  tokenFile: tokens
+  oidcIssuer: https://issuer
+  oidcAudience: us
+  oidcSubject: [s]
+  oidcCa: o.pem
+  workers: 3
+  shutdownDelay: 1m
+  grace: 1.5s
+  logLevel: debug
+  decisionLog: denials
+  tracing: true
+  manageRegistrations: ours
+  kubeconfig: k.yaml
+  context: production
+  limits:
+    maxConnections: 11
+    maxConnectionsPerPeer: 12
+    maxInFlight: 13
+    maxQueue: 0
+    maxBody: 2048
+    maxHeaders: 14
+    maxHeaderBytes: 4096
+    tlsTimeout: 100ms
+    headerTimeout: 2s
+    bodyTimeout: 3s
+"""
+    read = configuration(folder, server).settings
+    assert read == Settings(
+        admission_config=folder / "a.yaml",
+        host="::1",
+        port=1,
+        ops_port=2,
+        certs_dir=folder / "c",
+        tls_cert=folder / "t.pem",
+        tls_key=Path("/k.pem"),
+        client_ca=folder / "ca.pem",
+        allow_client=("a", "b"),
+        token_file=folder / "tokens",
+        oidc_issuer="https://issuer",
+        oidc_audience="us",
+        oidc_subject=("s",),
+        oidc_ca=folder / "o.pem",
+        workers=3,
+        shutdown_delay=60.0,
+        grace=1.5,
+        log_level="debug",
+        decision_log="denials",
+        tracing=True,
+        manage_registrations="ours",
+        kubeconfig=folder / "k.yaml",
+        context="production",
+        limits=Limits(11, 12, 13, 0, 2048, 14, 4096, 0.1, 2.0, 3.0),
+    )
+    said = set(read.__dict__) - {"config", "policies"}
+    assert all(getattr(read, name) != getattr(Settings(), name) for name in said), "one of them has its default"
+
+
+def test_no_ops_port(folder: Path) -> None:
+    assert configuration(folder, "server: {opsPort: 0}").settings.ops_port is None
+
+
+@pytest.mark.parametrize(
+    "text", ["server:\npolicies:\n", "server: {port: null, limits: null}\n", "server: {}\npolicies: []\n"]
+)
+def test_null_is_the_same_as_nothing(folder: Path, text: str) -> None:
+    assert configuration(folder, text).settings == Settings()
+
+
+# Policies: where they are.
+
+
+@pytest.mark.parametrize(
+    ("use", "names"),
+    [
+        ("policies.py", ["labelled", "marked", "reads", "tokens", "images"]),
+        (".", ["labelled", "marked", "reads", "tokens", "images"]),
+        ("policies.py:marked", ["marked"]),
+        ("./policies.py:reads", ["reads"]),
+        ("library:privileged", ["privileged"]),
+        ("{}/policies.py:images", ["images"]),
+    ],
+)
+def test_where_policies_are(folder: Path, use: str, names: list[str]) -> None:
+    """One that lacks a parameter is left out of what this table says of itself."""
+    if "labelled" in names:
+        text = POLICIES.replace("label: str,", 'label: str = "owner",')
+        (folder / "policies.py").write_text(text)
+    assert list(load(folder, f"policies: [{{use: '{use.format(folder)}'}}]\n")) == names
+
+
+def test_policies_of_installed_packages(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = folder / "site" / "company_policies"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "pods.py").write_text(POLICIES)
+    (package / "broken.py").write_text("import nothing_of_that_name\n")
+    (package / "raising.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(str(folder / "site"))
+    assert one(folder, "company_policies.pods:reads").name == "reads"
+    uses = ["pods:mark", "pods:Allow", "pods:other", "other:reads", "broken:reads", "raising:reads"]
+    assert refusal(folder, "policies:\n" + "".join(f"- use: company_policies.{use}\n" for use in uses)) == [
+        "webhooks.yaml:5:8: policies[1].use: Invalid value: company_policies.pods:Allow: a StructMeta, and no policy: "
+        "decorate a function to make one",
+        "webhooks.yaml:6:8: policies[2].use: Invalid value: company_policies.pods:other: nothing of that name, and no "
+        "policy: decorate a function to make one",
+        "webhooks.yaml:7:8: policies[3].use: Invalid value: company_policies.other:reads: there is no module "
+        "company_policies.other: is it installed beside webhooks?",
+        "webhooks.yaml:8:8: policies[4].use: Invalid value: company_policies.broken:reads: there is no module "
+        "nothing_of_that_name: is it installed beside webhooks?",
+        "webhooks.yaml:9:8: policies[5].use: Invalid value: company_policies.raising:reads: the module cannot be "
+        "imported: ZeroDivisionError: division by zero",
+    ]
+
+
+def test_paths_begin_at_the_file_wherever_one_stands(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    assert one(folder, "policies.py:reads").name == "reads"
+
+
+def test_one_file_twice_under_two_names(folder: Path) -> None:
+    entry = "{{use: 'policies.py:marked', isolation: false, name: {name}, parameters: {{text: {name}}}}}"
+    found = load(folder, f"policies: [{entry.format(name='a')}, {entry.format(name='b')}]\n")
+    verdict = decide(admission_review(obj=pod()), *found.values())
+    assert verdict.patch == b'[{"op":"add","path":"/metadata/labels","value":{"mark":"b"}}]'
+
+
+# Policies: what is said of them.
+
+
+@pytest.mark.parametrize("name", ["exempt_images", "exemptImages", "exempt-images", "exemptimages"])
+def test_parameters_in_any_spelling(folder: Path, name: str) -> None:
+    policy = one(folder, "policies.py:labelled", f"  parameters: {{label: a, {name}: [b], maxAge: 3}}")
+    assert policy.parameters == {"label": "a", "exempt_images": ["b"], "maxAge": 3}
+    assert policy.configured == policy.parameters
+
+
+def test_what_is_said_stands_over_what_the_author_said(folder: Path) -> None:
+    said = "  parameters: {label: a}\n  timeout: 500ms\n  onError: allow\n  isolation: true\n"
+    said += "  mode: audit\n  name: other\n"
+    policy = one(folder, "policies.py:labelled", said)
+    assert (policy.name, policy.timeout, policy.on_error, policy.isolation, policy.mode) == (
+        "other",
+        0.5,
+        "allow",
+        True,
+        "audit",
+    )
+    assert policy.origin.name == "labelled"
+
+
+def test_what_is_not_said_stays_as_the_author_said(folder: Path) -> None:
+    policy = one(folder, "policies.py:labelled", "  parameters: {label: a}")
+    assert (policy.timeout, policy.on_error, policy.isolation, policy.mode) == (3, None, False, "enforce")
+    assert one(folder, "policies.py:marked").isolation is True
+    assert one(folder, "policies.py:marked", "  isolation: false").isolation is False
+
+
+WEB = pod(labels={"tier": "front"})
+
+
+@pytest.mark.parametrize(
+    ("match", "review", "asked"),
+    [
+        ("{}", admission_review(obj=WEB), True),
+        ("{resources: [pods]}", admission_review(obj=WEB), True),
+        ("{resources: [apps/deployments]}", admission_review(obj=WEB), False),
+        ("{resources: ['apps/*']}", admission_review(obj=WEB), False),
+        ("{resources: ['*/*']}", admission_review(obj=WEB, resource="v1/services"), False),
+        ("{operations: [UPDATE]}", admission_review(obj=WEB), False),
+        ("{operations: ['*']}", admission_review("DELETE", old=WEB), False),
+        ("{operations: [UPDATE, DELETE]}", admission_review("DELETE", old=WEB), False),
+        ("{namespaces: [team-*]}", admission_review(obj=WEB), True),
+        ("{namespaces: [other]}", admission_review(obj=WEB), False),
+        ("{namespaces: [team-*], excludeNamespaces: [team-a]}", admission_review(obj=WEB), False),
+        ("{excludeNamespaces: [team-a]}", admission_review(obj=WEB), False),
+        ("{excludeNamespaces: [team-?]}", admission_review(obj=WEB, namespace="team-aa"), True),
+        ("{names: [web]}", admission_review(obj=WEB), True),
+        ("{names: [w?b, other]}", admission_review(obj=WEB, name="wide"), False),
+        ("{objectSelector: {matchLabels: {tier: front}}}", admission_review(obj=WEB), True),
+        ("{objectSelector: {matchLabels: {tier: back}}}", admission_review(obj=WEB), False),
+        ("{users: [jane]}", admission_review(obj=WEB), True),
+        ("{users: [joe]}", admission_review(obj=WEB), False),
+        ("{groups: [dev]}", admission_review(obj=WEB), True),
+        ("{groups: [ops]}", admission_review(obj=WEB), False),
+    ],
+)
+def test_admission_policies_are_narrowed(folder: Path, match: str, review: Any, asked: bool) -> None:
+    policy = one(folder, "policies.py:labelled", f"  parameters: {{label: x}}\n  match: {match}")
+    assert isinstance(decide(review, policy).outcome, Deny if asked else Allow)
+
+
+READ = {"verb": "get", "resource": "pods", "namespace": "team-a"}
+
+
+@pytest.mark.parametrize(
+    ("match", "review", "asked"),
+    [
+        ("{}", access_review(**READ), True),
+        ("{verbs: [get]}", access_review(**READ), True),
+        ("{verbs: [list]}", access_review(**READ), False),
+        ("{resources: [secrets]}", access_review(**READ), False),
+        ("{excludeNamespaces: [team-a]}", access_review(**READ), False),
+        ("{users: [jane], groups: [dev]}", access_review(**READ), True),
+        ("{users: [joe]}", access_review(**READ), False),
+        ("{names: [web]}", access_review(**READ, name="other"), False),
+        ("{verbs: [get]}", access_review(nonResourceAttributes={"path": "/metrics", "verb": "get"}), True),
+        ("{paths: [/metrics]}", access_review(nonResourceAttributes={"path": "/metrics", "verb": "get"}), True),
+        ("{paths: [/metrics]}", access_review(nonResourceAttributes={"path": "/healthz", "verb": "get"}), False),
+        ("{paths: [/metrics]}", access_review(**READ), False),
+        ("{resources: [pods]}", access_review(nonResourceAttributes={"path": "/metrics", "verb": "get"}), False),
+    ],
+)
+def test_authorizers_are_narrowed(folder: Path, match: str, review: Any, asked: bool) -> None:
+    policy = one(folder, "policies.py:reads", f"  match: {match}")
+    assert isinstance(decide(review, policy).outcome, Deny if asked else NoOpinion)
+
+
+@pytest.mark.parametrize(
+    ("match", "asked"), [("{namespaces: [team-a]}", True), ("{excludeNamespaces: [team-a]}", False)]
+)
+def test_image_policies_are_narrowed(folder: Path, match: str, asked: bool) -> None:
+    policy = one(folder, "policies.py:images", f"  match: {match}")
+    assert isinstance(decide(image_review("a"), policy).outcome, Deny if asked else Allow)
+
+
+def test_exemptions(folder: Path) -> None:
+    said = """\
+  parameters: {label: x}
+  exemptions:
+  - namespaces: [team-a]
+    names: [web]
+    users: [jane]
+    images: [registry.k8s.io/*]
+    reason: moving
+    expires: 9999-01-31
+  - {names: [old], reason: was moved, expires: "2020-01-31T12:00:00+02:00"}
+"""
+    policy = one(folder, "policies.py:labelled", said)
+    assert decide(admission_review(obj=pod()), policy).outcome == Allow(
+        warnings=[], audit={"labelled.exempted": "moving"}
+    )
+    assert isinstance(decide(admission_review(obj=pod(), name="old"), policy).outcome, Deny)
+    assert list(configured.ended([policy])) == [
+        "policy labelled: an exemption ended 2020-01-31 10:00 UTC (was moved): remove it"
+    ]
+
+
+# What can be wrong.
+
+
+@pytest.mark.parametrize("bad", sorted(BAD.glob("*.yaml")), ids=lambda file: file.stem)
+def test_everything_that_is_wrong_is_told_at_once_with_its_place(folder: Path, bad: Path) -> None:
+    """What is told of each of these files stands beside it."""
+    (folder / "raises.py").write_text("import webhooks\nraise ValueError('no')\n")
+    (folder / "imports.py").write_text("import absent\n")
+    (folder / "syntax.py").write_text("def def\n")
+    (folder / "empty.py").write_text("")
+    (folder / "nothing").mkdir()
+    told = refusal(folder, bad.read_text().removeprefix(HEAD))
+    assert [line.removeprefix("webhooks.yaml:") for line in told] == bad.with_suffix(".txt").read_text().splitlines()
+
+
+@pytest.mark.parametrize("expires", ["0001-01-01T00:00:00+23:59", "2020W05T12", "2027-01-31T12:00:00", "31.1.2027"])
+def test_moments_that_are_none(folder: Path, expires: str) -> None:
+    entry = f'{{use: "library:privileged", exemptions: [{{names: [a], reason: b, expires: "{expires}"}}]}}'
+    [line] = refusal(folder, f"policies: [{entry}]\n")
+    assert "exemptions[0].expires: Invalid value" in line
+
+
+@pytest.mark.parametrize("use", ["a" * 5000, "a" * 500 + ".py", "a/" * 500, "pipe.py", "pipes"])
+def test_places_that_are_none(folder: Path, use: str) -> None:
+    os.mkfifo(folder / "pipe.py")
+    (folder / "pipes").mkdir()
+    os.mkfifo(folder / "pipes" / "a.py")
+    [line] = refusal(folder, f"policies: [{{use: '{use}'}}]\n")
+    assert line.startswith("webhooks.yaml:3:18: policies[0].use: Invalid value: ")
+
+
+def test_a_reason_is_a_line(folder: Path) -> None:
+    entry = '{names: [a], reason: "two\\nlines \\e[31m", expires: 2020-01-01}'
+    policy = one(folder, "library:privileged", f"  exemptions: [{entry}]")
+    assert policy.exemptions[0].reason == "two lines [31m"
+
+
+@pytest.mark.parametrize("text", ["", "a: [", "- 1\n", "a: &a [*a]\n", "a: !!python/object:os.system {}\n", "[" * 200])
+def test_what_is_no_configuration_at_all(folder: Path, text: str) -> None:
+    file = folder / "webhooks.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigurationError, match=r"webhooks\.yaml:"):
+        configured.read(file)
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+_KEYS = st.sampled_from(["use", "name", "parameters", "match", "mode", "onError", "timeout", "exemptions"])
+
+
+@given(st.dictionaries(st.sampled_from(["server", "policies"]), _VALUES | st.lists(st.dictionaries(_KEYS, _VALUES))))
+def test_whatever_is_in_it_is_a_configuration_or_a_mistake(tree: Any) -> None:
+    head = {"apiVersion": "webhooks.svc.io/v1alpha1", "kind": "WebhookConfiguration"}
+    told = "w.yaml:"
+    try:
+        document = documents.parse(json.dumps({**head, **tree}).encode(), Path("w.yaml"))
+        document.read(configured.WebhookConfiguration, Path())
+    except ConfigurationError as error:
+        told = str(error)
+    assert told.startswith("w.yaml:")
+
+
+# The commands.
+
+
+def run(*arguments: object, **environment: str) -> Any:
+    return CliRunner(env=environment).invoke(main, [*map(str, arguments)], prog_name="webhooks")
+
+
+def test_check_tells_the_policies(folder: Path) -> None:
+    configuration(folder, "policies:\n- use: policies.py:marked\n- {use: 'library:privileged', mode: warn}\n")
+    ended = run("check", folder / "webhooks.yaml")
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert ended.stdout == "mutating        marked\nvalidating      privileged (warn)\n"
+
+
+def test_check_keeps_apart_what_policies_print(folder: Path) -> None:
+    (folder / "policies.py").write_text(f"print('loaded')\n{POLICIES}")
+    configuration(folder, "policies: [{use: policies.py:marked}]\n")
+    ended = run("check", folder / "webhooks.yaml")
+    assert (ended.exit_code, ended.stdout) == (0, "mutating        marked\n")
+    assert "loaded\n" in ended.stderr
+
+
+def test_check_warns_of_exemptions_that_have_ended(folder: Path) -> None:
+    entry = "{use: 'library:privileged', exemptions: [{names: [a], reason: b, expires: 2020-01-01}]}"
+    configuration(folder, f"policies: [{entry}]\n")
+    ended = run("check", folder / "webhooks.yaml")
+    assert ended.exit_code == 0
+    assert ended.stderr == ("webhooks: policy privileged: an exemption ended 2020-01-01 00:00 UTC (b): remove it\n")
+
+
+def test_check_tells_what_is_wrong(folder: Path) -> None:
+    file = folder / "webhooks.yaml"
+    file.write_text(HEAD + "policies: [{use: a.py}]\n")
+    ended = run("check", file)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert (
+        ended.stderr
+        == f"webhooks: {file}:3:18: policies[0].use: Invalid value: {folder}/a.py: no such file or folder\n"
+    )
+    assert run("check", folder / "nothing").exit_code == 2
+
+
+def test_check_tells_what_a_server_would_not_start_with(folder: Path) -> None:
+    """All of it: settings, policies and plugins."""
+    server = "server: {tlsCert: a.pem, context: production, admissionConfig: limits.yaml}\n"
+    configuration(folder, f"{server}policies: [{{use: nothing.py}}]\n")
+    ended = run("check", folder / "webhooks.yaml")
+    assert ended.exit_code == 2
+    told = [line.partition("webhooks: ")[2] for line in ended.stderr.splitlines()]
+    assert [line.partition(folder.name)[0] and line.rpartition(": ")[2] for line in told] == [
+        "give both --tls-cert and --tls-key",
+        "give that",
+        "no such file or folder",
+        "No such file or directory",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "policies: []\n"])
+def test_who_would_ask_nobody_is_told(folder: Path, text: str) -> None:
+    configuration(folder, text)
+    ended = run("check", folder / "webhooks.yaml")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert ended.stderr.endswith("webhooks.yaml: no policies: nobody would be asked\n")
+
+
+def test_check_knows_the_policies_of_plugins(folder: Path) -> None:
+    (folder / "limits.yaml").write_text(
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n- name: EventRateLimit\n"
+        "  configuration:\n    apiVersion: eventratelimit.admission.k8s.io/v1alpha1\n    kind: Configuration\n"
+        "    limits: [{type: Server, qps: 1, burst: 1}]\n"
+    )
+    configuration(folder, "server: {admissionConfig: limits.yaml}\n")
+    ended = run("check", folder / "webhooks.yaml")
+    assert (ended.exit_code, ended.stdout) == (0, "validating      event_rate_limit\n")
+
+
+def test_the_schema_knows_every_setting() -> None:
+    ended = run("schema")
+    schema = json.loads(ended.stdout)
+    definitions = schema["$defs"]
+    assert set(schema["properties"]) == {"apiVersion", "kind", "server", "policies"}
+    flags = {each.name for each, _ in options(Settings)} - {"config", "policies"}
+    assert {_camel(name) for name in flags} | {"limits"} == set(definitions["Server"]["properties"])
+    assert {_camel(each.name) for each, _ in options(Limits)} == set(definitions["Limits"]["properties"])
+    for definition in definitions.values():
+        for name, field in definition["properties"].items():
+            assert field.get("description"), name
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+# What wins.
+
+
+def settings(folder: Path, *arguments: str, **environment: str) -> dict[str, Any]:
+    """What `serve` would be told, of what matters here."""
+    code = """\
+import json, sys
+from webhooks.server import process as serving, supervisor as workers
+from webhooks.cli.main import main
+from webhooks.config import strict_yaml as documents
+
+def tell(settings):
+    names = "port", "ops_port", "grace", "allow_client", "log_level", "tracing", "workers"
+    found = {name: getattr(settings, name) for name in names}
+    print(json.dumps({**found, "max_queue": settings.limits.max_queue}))
+
+serving.run = workers.run = tell
+main(["serve", *sys.argv[1:]])
+"""
+    command = [sys.executable, "-c", code, *arguments]
+    env = {"PATH": "/usr/bin:/bin", **{f"WEBHOOKS_SERVE_{name}": value for name, value in environment.items()}}
+    ended = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=SECONDS)
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(folder: Path) -> None:
+    server = (
+        "port: 1, opsPort: 0, grace: 3s, allowClient: [file], logLevel: debug, tracing: true, limits: {maxQueue: 7}"
+    )
+    configuration(folder, f"server: {{{server}}}")
+    file = {"port": 1, "ops_port": None, "grace": 3.0, "allow_client": ["file"], "log_level": "debug", "tracing": True}
+    file |= {"workers": 1, "max_queue": 7}
+    said = ("--config", "webhooks.yaml")
+    assert settings(folder, *said) == file
+    environment = {"PORT": "2", "GRACE": "4s", "ALLOW_CLIENT": "one two", "MAX_QUEUE": "8", "WORKERS": "2"}
+    told = {"port": 2, "grace": 4.0, "allow_client": ["one", "two"], "max_queue": 8, "workers": 2}
+    assert settings(folder, *said, **environment) == file | told
+    assert settings(folder, **environment, CONFIG="webhooks.yaml") == file | told
+    flags = ("--port", "5", "--allow-client", "flag", "--ops-port", "9", "--grace", "1m", "--log-level", "info")
+    won = {"port": 5, "allow_client": ["flag"], "ops_port": 9, "grace": 60.0, "log_level": "info"}
+    assert settings(folder, *flags, *said, **environment) == file | told | won
+
+
+def test_a_bad_configuration_is_told_before_anything_else(folder: Path) -> None:
+    file = folder / "webhooks.yaml"
+    file.write_text(HEAD + "server: {prot: 1}\n")
+    ended = run("serve", "--port", "none", "--config", file)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert ended.stderr == f"webhooks: {file}:3:10: server.prot: Forbidden: unknown field; did you mean port?\n"

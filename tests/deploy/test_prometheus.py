@@ -1,0 +1,122 @@
+"""What is deployed beside the server: a dashboard and alerts that know its metrics and come when they must."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ..support.builders import Json
+from ..support.exposed import metrics
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+DASHBOARD = DEPLOY / "grafana" / "cluster-webhooks.json"
+ALERTS = DEPLOY / "prometheus" / "alerts.yaml"
+
+_GRAFANA = {"$__rate_interval": "5m", "$job": ".*", "$instance": ".*"}
+
+
+def panels() -> list[Json]:
+    found: list[Json] = json.loads(DASHBOARD.read_bytes())["panels"]
+    return found
+
+
+def drawn() -> Iterator[tuple[str, str]]:
+    """The expressions of the dashboard, by the titles of their panels."""
+    for panel in panels():
+        for target in panel.get("targets", ()):
+            expression = target["expr"]
+            for variable, value in _GRAFANA.items():
+                expression = expression.replace(variable, value)
+            yield panel["title"], expression
+
+
+def rules() -> list[Json]:
+    [group] = yaml.safe_load(ALERTS.read_bytes())["groups"]
+    found: list[Json] = group["rules"]
+    return found
+
+
+EXPRESSIONS = [*drawn(), *((rule["alert"], rule["expr"]) for rule in rules())]
+
+
+@pytest.mark.parametrize(("title", "expression"), EXPRESSIONS, ids=lambda text: text[:30])
+def test_metrics_and_labels_are_those_of_the_server(title: str, expression: str) -> None:
+    known = metrics()
+    named = re.findall(r"(webhooks_\w+)(?:\{([^}]*)\})?", expression)
+    assert named
+    for name, matchers in named:
+        assert name in known, f"{title}: there is no metric {name}"
+        labels = set(re.findall(r"(\w+)=", matchers)) - {"job", "instance"}
+        assert labels <= known[name], f"{title}: {name} has no such labels"
+    grouped = {label.strip() for labels in re.findall(r"by \(([^)]*)\)", expression) for label in labels.split(",")}
+    assert grouped - {"job", "instance"} <= set().union(*(known[name] for name, _ in named))
+
+
+def test_every_metric_is_drawn() -> None:
+    shown = " ".join(expression for _, expression in drawn())
+    whole = {re.sub(r"_(bucket|count|sum)$", "", name) for name in metrics()}
+    assert {name for name in whole if name not in shown} == set()
+
+
+def test_the_dashboard_is_well_formed() -> None:
+    dashboard = json.loads(DASHBOARD.read_bytes())
+    assert {variable["name"] for variable in dashboard["templating"]["list"]} == {"datasource", "job", "instance"}
+    assert len({panel["id"] for panel in panels()}) == len(panels())
+    assert len({panel["title"] for panel in panels()}) == len(panels())
+    taken: set[tuple[int, int]] = set()
+    for panel in panels():
+        place = panel["gridPos"]
+        cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+        assert not cells & taken
+        assert all(x < 24 for x, _ in cells)
+        taken |= cells
+        if panel["type"] != "row":
+            assert panel["description"]
+            assert all(target["legendFormat"] for target in panel["targets"])
+
+
+def test_alerts_say_what_and_why() -> None:
+    for rule in rules():
+        assert rule["labels"].keys() == {"severity"}
+        assert rule["annotations"].keys() == {"summary", "description"}
+
+
+@pytest.fixture(scope="module")
+def promtool() -> str:
+    found = shutil.which("promtool")
+    if found is None:
+        pytest.skip("promtool is not on PATH: it comes with Debian's package prometheus")
+    return found
+
+
+def run(*command: Any) -> None:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_alerts_are_rules(promtool: str) -> None:
+    run(promtool, "check", "rules", ALERTS)
+
+
+def test_alerts_come_when_they_must(promtool: str) -> None:
+    run(promtool, "test", "rules", ALERTS.with_name("alerts_test.yaml"))
+    tested = {each["alertname"] for each in _tests() if each.get("exp_alerts")}
+    assert tested == {rule["alert"] for rule in rules()}
+
+
+def _tests() -> Iterator[Json]:
+    for test in yaml.safe_load(ALERTS.with_name("alerts_test.yaml").read_bytes())["tests"]:
+        yield from test["alert_rule_test"]
+
+
+def test_the_dashboard_asks_what_prometheus_understands(promtool: str, tmp_path: Path) -> None:
+    recorded = [{"record": f"a{number}", "expr": expression} for number, (_, expression) in enumerate(drawn())]
+    file = tmp_path / "rules.yaml"
+    file.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": recorded}]}))
+    run(promtool, "check", "rules", file)

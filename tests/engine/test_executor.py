@@ -1,0 +1,457 @@
+import asyncio
+import gc
+import math
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from webhooks import Allow, Decision, validating
+from webhooks.engine import executor as running
+from webhooks.engine import invocation as calls
+from webhooks.engine.executor import MAX_OVERRUN, MAX_PROMOTE_AFTER, PROMOTE_AFTER, QUICK, SLOW, Pace, Runner
+from webhooks.engine.invocation import Result
+from webhooks.errors import PolicyTimeout
+from webhooks.observability.metrics import Meters
+
+from ..support.builders import AnyPolicy, promote
+
+NEVER = math.inf
+SOON = 0.02  # seconds, of the deadlines that are to be missed
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(running, "perf_counter", clock)
+    monkeypatch.setattr(calls, "perf_counter", clock)
+    return clock
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """What policies wait for that do not answer in time; open at the end, so that no thread is left."""
+    gate = threading.Event()
+    yield gate
+    gate.set()
+
+
+class Lab:
+    """A runner, and what it told of its policies."""
+
+    def __init__(self, *policies: AnyPolicy) -> None:
+        self.told: list[tuple[str, bool, int]] = []
+        self.idle = threading.Event()
+        self.runner = Runner(policies, self.tell, Meters())
+
+    def tell(self, name: str, pace: Pace) -> None:
+        self.told.append((name, pace.in_place, pace.overrun))
+        if not pace.overrun:
+            self.idle.set()
+
+    async def run(self, policy: AnyPolicy, review: Any = None, *, within: float = NEVER) -> Result:
+        deadline = within if math.isinf(within) else running.perf_counter() + within
+        return await asyncio.wait_for(self.runner.run(policy, review, deadline), 10)
+
+
+def run(policy: AnyPolicy, *, within: float = NEVER) -> Result:
+    return asyncio.run(Lab(policy).run(policy, within=within))
+
+
+def make(function: Callable[[Any], Any], **options: Any) -> AnyPolicy:
+    return validating("pods", name="p", **options)(function)
+
+
+@pytest.mark.parametrize(
+    ("calls", "score", "in_place"),
+    [
+        ([], 0, False),
+        ([0] * (PROMOTE_AFTER - 1), PROMOTE_AFTER - 1, False),
+        ([0] * PROMOTE_AFTER, PROMOTE_AFTER, True),
+        ([QUICK] * 200, 0, False),
+        ([QUICK, *[0] * PROMOTE_AFTER], PROMOTE_AFTER, True),
+        ([*[0] * PROMOTE_AFTER, QUICK], PROMOTE_AFTER - 1, False),
+        ([0, 1] * 500, 0, False),
+        ([0, 0, 1] * 500, 500, True),
+    ],
+)
+def test_quick_calls_promote_and_others_take_it_back(calls: list[float], score: int, in_place: bool) -> None:
+    pace = Pace()
+    for seconds in calls:
+        pace.called_in_thread(seconds)
+    assert (pace.score, pace.in_place) == (score, in_place)
+
+
+def test_each_slow_call_in_place_doubles_what_it_takes_to_be_promoted() -> None:
+    pace = Pace()
+    bars = []
+    for _ in range(8):
+        pace.score = pace.promote_after
+        pace.slow_in_place()
+        assert (pace.in_place, pace.score) == (False, 0)
+        bars.append(pace.promote_after)
+    assert bars == [200, 400, 800, 1600, 3200, 3200, 3200, 3200]
+    assert MAX_PROMOTE_AFTER == 3200
+
+
+def test_a_quick_policy_moves_from_threads_into_place_and_back(clock: Clock) -> None:
+    threads: list[bool] = []
+
+    def policy(seconds: float) -> Decision:
+        clock.now += seconds
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return Allow()
+
+    policy_ = make(policy)
+    lab = Lab(policy_)
+
+    async def called(times: int, seconds: float = 0.0) -> bool:
+        """Whether all of the calls were in threads; none if none of them was."""
+        threads.clear()
+        for _ in range(times):
+            assert (await lab.run(policy_, seconds)).outcome == Allow()
+        assert len(set(threads)) == 1
+        return threads[0]
+
+    async def scenario() -> None:
+        assert not lab.runner.in_place([policy_])
+        assert await called(PROMOTE_AFTER)
+        assert lab.told == [("p", True, 0)]
+        assert lab.runner.in_place([policy_])
+        assert not await called(50)
+        assert not await called(1, SLOW * 0.9)
+        assert not await called(1)
+        assert not await called(1, SLOW * 1.1)
+        assert lab.told == [("p", True, 0), ("p", False, 0)]
+        assert not lab.runner.in_place([policy_])
+        assert await called(2 * PROMOTE_AFTER)
+        assert not await called(1)
+        assert lab.told == [("p", True, 0), ("p", False, 0), ("p", True, 0)]
+
+    asyncio.run(scenario())
+
+
+def test_what_is_told_of_a_policy_is_how_it_runs(clock: Clock, gate: threading.Event) -> None:
+    def policy(slow: bool) -> Decision:
+        if slow:
+            gate.wait()
+            clock.now += 1
+        return Allow()
+
+    policy_ = make(policy)
+    lab = Lab(policy_)
+
+    async def scenario() -> None:
+        straggler = asyncio.create_task(lab.run(policy_, True))
+        await asyncio.sleep(0)
+        for _ in range(PROMOTE_AFTER):
+            await lab.run(policy_, False)
+        assert lab.told[-1] == ("p", True, 0)
+        gate.set()
+        await straggler
+        assert lab.told[-1] == ("p", lab.runner.in_place([policy_]), 0)
+
+    asyncio.run(scenario())
+
+
+def test_policies_run_in_place_together_or_not_at_all() -> None:
+    one, two = make(allowing()).named("one"), make(allowing()).named("two")
+    runner = Lab(one, two).runner
+    promote(runner, one)
+    assert runner.in_place([one])
+    assert not runner.in_place([one, two])
+    assert runner.in_place([])
+    promote(runner, two)
+    assert runner.in_place([one, two])
+
+
+def allowing() -> Callable[[Any], Decision]:
+    def policy(review: Any) -> Decision:
+        return Allow()
+
+    return policy
+
+
+def test_a_coroutine_function_runs_on_the_loop_however_quick_it_is(clock: Clock) -> None:
+    async def policy(review: Any) -> Decision:
+        assert threading.current_thread() is threading.main_thread()
+        return Allow()
+
+    policy_ = make(policy)
+    lab = Lab(policy_)
+
+    async def scenario() -> None:
+        for _ in range(2 * PROMOTE_AFTER):
+            assert (await lab.run(policy_)).failure is None
+
+    asyncio.run(scenario())
+    assert lab.told == []
+    assert not lab.runner.in_place([policy_])
+
+
+def test_the_seconds_of_a_call_are_told(clock: Clock) -> None:
+    def now(review: Any) -> Decision:
+        clock.now += 0.5
+        return Allow()
+
+    async def later(review: Any) -> Decision:
+        return now(review)
+
+    def failing(review: Any) -> Decision:
+        clock.now += 0.5
+        raise ValueError
+
+    for function in (now, later, failing):
+        assert run(make(function)).seconds == 0.5
+        assert run_in_place(make(function if function is not later else now)).seconds == 0.5
+
+
+def run_in_place(policy: AnyPolicy, *, within: float = NEVER) -> Result:
+    return Lab(policy).runner.run_in_place(policy, None, running.perf_counter() + within)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "timeout", "within", "late"),
+    [
+        (1.0, None, 2.0, False),
+        (1.0, None, 0.5, True),
+        (1.0, 0.5, 2.0, True),
+        (1.0, 0.5, NEVER, True),
+        (1.0, 2.0, 0.5, True),
+        (1.0, 2.0, 3.0, False),
+        (0.001, None, 0.0005, False),  # nobody was kept waiting
+    ],
+)
+def test_in_place_a_policy_has_the_least_of_its_own_time_and_the_review_s(
+    clock: Clock, seconds: float, timeout: float | None, within: float, late: bool
+) -> None:
+    def policy(review: Any) -> Decision:
+        clock.now += seconds
+        return Allow()
+
+    result = run_in_place(make(policy, timeout=timeout), within=within)
+    assert isinstance(result.failure, PolicyTimeout) is late
+    assert result.outcome == (None if late else Allow())
+
+
+Ways = Callable[[threading.Event], Callable[[Any], Any]]
+
+
+def blocking(gate: threading.Event) -> Callable[[Any], Any]:
+    def policy(review: Any) -> Decision:
+        gate.wait()
+        return Allow()
+
+    return policy
+
+
+def waiting(gate: threading.Event) -> Callable[[Any], Any]:
+    async def policy(review: Any) -> Decision:
+        await asyncio.Event().wait()
+        return Allow()
+
+    return policy
+
+
+@pytest.mark.parametrize("way", [blocking, waiting])
+@pytest.mark.parametrize(
+    ("timeout", "within"), [(SOON, NEVER), (30, SOON), (None, SOON), (SOON, 30), (None, -1), (None, 0)]
+)
+def test_a_policy_has_the_least_of_its_own_time_and_the_review_s(
+    gate: threading.Event, way: Ways, timeout: float | None, within: float
+) -> None:
+    result = run_then(gate, make(way(gate), timeout=timeout), within)
+    assert result.outcome is None
+    assert isinstance(result.failure, PolicyTimeout)
+    assert str(result.failure) == "policy 'p' did not answer in time"
+    assert max(0.0, min(timeout or NEVER, within)) <= result.seconds < 5
+
+
+def run_then(gate: threading.Event, policy: AnyPolicy, within: float) -> Result:
+    result = run(policy, within=within)
+    gate.set()
+    return result
+
+
+def test_threads_past_their_deadline_are_counted_bounded_and_given_back(gate: threading.Event) -> None:
+    calls: list[Any] = []
+
+    def policy(review: Any) -> Decision:
+        calls.append(review)
+        gate.wait()
+        return Allow()
+
+    stuck, other = make(policy), make(allowing()).named("other")
+    lab = Lab(stuck, other)
+
+    async def scenario() -> None:
+        for count in range(1, MAX_OVERRUN + 1):
+            assert isinstance((await lab.run(stuck, within=SOON)).failure, PolicyTimeout)
+            assert lab.told[-1] == ("p", False, count)
+            assert lab.runner.busy
+        refused = await lab.run(stuck)
+        assert isinstance(refused.failure, PolicyTimeout)
+        assert "still busy with 8 reviews" in str(refused.failure)
+        assert len(calls) == MAX_OVERRUN
+        assert (await lab.run(other)).outcome == Allow()
+        lab.idle.clear()
+        gate.set()
+        assert await asyncio.to_thread(lab.idle.wait, 5)
+        assert lab.runner.paces[stuck].overrun == 0
+        assert not lab.runner.busy
+        assert (await lab.run(stuck)).outcome == Allow()
+
+    asyncio.run(scenario())
+
+
+def test_a_call_that_never_got_a_thread_keeps_none(monkeypatch: pytest.MonkeyPatch, gate: threading.Event) -> None:
+    monkeypatch.setattr(running, "THREADS", 1)
+    calls: list[Any] = []
+
+    def queued(review: Any) -> Decision:
+        calls.append(review)
+        return Allow()
+
+    first, second = make(blocking(gate)), make(queued).named("queued")
+    lab = Lab(first, second)
+
+    async def scenario() -> None:
+        assert isinstance((await lab.run(first, within=SOON)).failure, PolicyTimeout)
+        assert isinstance((await lab.run(second, within=SOON)).failure, PolicyTimeout)
+        assert lab.runner.paces[second].overrun == 0
+        gate.set()
+        assert (await lab.run(first)).outcome == Allow()
+        assert calls == []
+
+    asyncio.run(scenario())
+
+
+def test_a_thread_whose_caller_is_gone_is_counted_too(gate: threading.Event) -> None:
+    policy = make(blocking(gate))
+    lab = Lab(policy)
+
+    async def scenario() -> None:
+        task = asyncio.create_task(lab.run(policy))
+        await asyncio.sleep(SOON)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert lab.runner.paces[policy].overrun == 1
+        lab.idle.clear()
+        gate.set()
+        assert await asyncio.to_thread(lab.idle.wait, 5)
+
+    asyncio.run(scenario())
+
+
+def test_a_coroutine_past_its_deadline_is_cancelled() -> None:
+    seen: list[str] = []
+
+    async def policy(review: Any) -> Decision:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+        return Allow()
+
+    async def scenario() -> None:
+        lab = Lab(policy_)
+        assert isinstance((await lab.run(policy_, within=SOON)).failure, PolicyTimeout)
+        await asyncio.sleep(0)
+        assert seen == ["cancelled"]
+        assert lab.runner.paces[policy_].overrun == 0
+
+    policy_ = make(policy)
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("ending", [None, ValueError("late"), SystemExit(1)], ids=repr)
+def test_a_coroutine_that_refuses_to_end_keeps_nobody_waiting(ending: BaseException | None) -> None:
+    release = asyncio.Event()
+    ended = asyncio.Event()
+
+    async def policy(review: Any) -> Decision:
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+        ended.set()
+        if ending is not None:
+            raise ending
+        return Allow()
+
+    policy_ = make(policy)
+
+    async def scenario() -> None:
+        result = await Lab(policy_).run(policy_, within=SOON)
+        assert isinstance(result.failure, PolicyTimeout)
+        assert not ended.is_set()
+        release.set()
+        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+    gc.collect()  # an exception that nobody took would be told now, and fail the test
+
+
+def test_a_coroutine_whose_caller_is_gone_is_cancelled() -> None:
+    seen: list[str] = []
+
+    async def policy(review: Any) -> Decision:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append("ended")
+        return Allow()
+
+    policy_ = make(policy)
+
+    async def scenario() -> None:
+        task = asyncio.create_task(Lab(policy_).run(policy_))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(0)
+        assert seen == ["ended"]
+
+    asyncio.run(scenario())
+
+
+def test_a_coroutine_that_cancels_itself_has_failed() -> None:
+    async def policy(review: Any) -> Decision:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return Allow()
+
+    result = run(make(policy))
+    assert result.outcome is None
+    assert result.failure is not None
+
+
+def test_a_coroutine_that_was_never_begun_is_closed() -> None:
+    def policy(review: Any) -> Awaitable[Decision]:
+        return later()
+
+    async def later() -> Decision:
+        return Allow()
+
+    for result in (run(make(policy)), run_in_place(make(policy))):
+        assert result.outcome is None
+        assert "returned a value of type coroutine" in str(result.failure)
+    gc.collect()  # a coroutine that was not closed would warn now, and fail the test

@@ -1,0 +1,246 @@
+"""The log: one line of JSON for a record, whatever is in it."""
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from webhooks.observability.log_writer import LIMIT, Lines
+from webhooks.observability.logs import JsonFormatter, LinesHandler
+from webhooks.observability.metrics import Meters
+
+from ..support.builders import access_body, token_body, written
+from ..support.servers import Reply, Server, review, serving
+
+VALIDATE = "/admission/validate"
+SECRET = "a secret detail"
+
+
+def formatted(message: str, *arguments: object, error: BaseException | None = None, **extra: object) -> Any:
+    """A record as it is written, read again."""
+    info = (type(error), error, error.__traceback__) if error is not None else None
+    record = logging.LogRecord("webhooks.test", logging.WARNING, "file.py", 1, message, arguments, info)
+    vars(record).update(extra)
+    line = JsonFormatter().format(record)
+    assert line.isascii()
+    assert line.isprintable()
+    return json.loads(line)
+
+
+def test_a_record() -> None:
+    record = formatted("policy %s failed %d times", "a", 2)
+    assert record.pop("time").endswith("Z")
+    assert record == {"level": "warning", "logger": "webhooks.test", "message": "policy a failed 2 times"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "two\nlines",
+        'a quote " and a backslash \\',
+        "\x00\x07\x1b[31mred\x7f",
+        "\x85\u2028\u2029",
+        "\r\n{}",
+        "\U0001f600 \u200e",
+        "\ud800",
+        "x" * 3_000,
+    ],
+    ids=lambda text: ascii(text[:20]),
+)
+def test_text_of_others_stays_inside(text: str) -> None:
+    assert formatted("refused: %s", text)["message"] == f"refused: {text}"
+
+
+class Unspeakable:
+    def __repr__(self) -> str:
+        raise ValueError("not to be told")
+
+
+class Untraceable(Exception):
+    @property
+    def __cause__(self) -> BaseException:
+        raise SystemExit("not to be told")
+
+
+def test_what_does_not_go_together_is_told_with_its_place() -> None:
+    assert formatted("%d items", "x")["message"] == "file.py:1 logs what does not go together: '%d items' with ('x',)"
+
+
+def test_an_exception_that_is_not_to_be_looked_at() -> None:
+    found = formatted("a policy failed", error=Untraceable())
+    assert found["message"] == "a policy failed"
+    assert found["error"] == "an exception with a traceback that cannot be written"
+
+
+def test_what_is_logged_besides_is_text() -> None:
+    assert formatted("a policy failed", uid=5)["uid"] == "5"
+
+
+def test_what_cannot_be_written_is_lost_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    meters = Meters()
+    dropped = meters.counter("webhooks_dropped", "Dropped.")
+    handler = LinesHandler(Lines(-1, dropped))
+    handler.handle(logging.LogRecord("webhooks.test", logging.WARNING, "file.py", 1, "%s", (Unspeakable(),), None))
+    handler.lines.finish()
+    assert dropped.values == {(): 1}
+    assert capsys.readouterr() == ("", "")
+
+
+def test_what_is_long_is_cut() -> None:
+    message = formatted("refused: %s.", "x" * 1_000_000)["message"]
+    assert 1_000 < len(message) <= LIMIT
+    assert message.startswith("refused: xxx")
+    assert "1000010 characters" in message
+    assert message.endswith("xxx.")
+
+
+def test_a_traceback_is_one_field() -> None:
+    try:
+        raise ValueError("first\nsecond")
+    except ValueError as error:
+        record = formatted("failed", error=error)
+    assert record["error"].splitlines()[0] == "Traceback (most recent call last):"
+    assert record["error"].endswith("ValueError: first\nsecond")
+
+
+def test_what_records_carry_beside_their_message() -> None:
+    record = formatted("failed", uid="u", policy="p", caller="", other="o")
+    assert {name: record.get(name) for name in ("uid", "policy", "caller", "other")} == {
+        "uid": "u",
+        "policy": "p",
+        "caller": None,
+        "other": None,
+    }
+
+
+@pytest.mark.parametrize("secret", ["s3cr3t", "two\nlines", 'a "quote"', "Grüße", "\\"])
+def test_secrets_are_left_out(secret: str) -> None:
+    """However somebody wrote them into a message."""
+    try:
+        raise ValueError(f"{secret} and {[secret]} and {json.dumps(secret)}")
+    except ValueError as error:
+        record = formatted("of %s: %r", secret, {"password": secret}, error=error, secrets=["", secret])
+    assert record["message"] == "of ***: {'password': '***'}"
+    assert record["error"].endswith("ValueError: *** and ['***'] and \"***\"")
+
+
+def test_a_secret_that_is_encoded() -> None:
+    """As the values of a Secret are: neither the one nor the other is told."""
+    assert formatted("of %r and %s", "a\nb", "YQpi", secrets=["YQpi"])["message"] == "of '***' and ***"
+
+
+@pytest.mark.parametrize(("text", "secrets"), [("a" * 200_000, ["b"]), ("a", [f"secret-{n}" for n in range(1000)])])
+def test_what_takes_long_to_search_is_left_out(text: str, secrets: list[str]) -> None:
+    assert formatted(text, secrets=secrets)["message"].startswith("*** left out")
+
+
+# Of a real server.
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+def posted(server: Server, path: str, body: bytes) -> tuple[Reply, list[Any]]:
+    """An answer, and what was logged meanwhile."""
+    start = len(server.errors.lines)
+    reply = server.post(path, body)
+    server.errors.await_line("", start)
+    return reply, server.logs(start)
+
+
+def test_a_failing_policy_is_found_by_the_uid(server: Server) -> None:
+    reply, [record] = posted(server, VALIDATE, review("raises", uid="705ab4f5"))
+    assert record["level"] == "error"
+    assert "raises" in record["message"]
+    assert "705ab4f5" in record["message"]
+    assert SECRET in record["message"]
+    assert f"ValueError: {SECRET}\nof two lines \x1b[31m" in record["error"]
+    assert "policies.py" in record["error"]
+    assert SECRET not in reply.body.decode()
+    assert "ValueError" not in reply.body.decode()
+    assert reply.json()["response"]["status"]["message"] == "policy 'raises' failed"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/authorize", access_body(verb="get", resource="pods", name="raises")),
+        ("/authenticate", token_body("raises")),
+    ],
+)
+def test_callers_are_told_no_details(path: str, body: Any, server: Server) -> None:
+    reply, [record] = posted(server, path, written(body))
+    assert reply.status == 500
+    assert reply.json()["kind"] == "Status"
+    assert SECRET in record["message"]
+    assert SECRET not in reply.body.decode()
+
+
+def test_a_timeout_is_logged(server: Server) -> None:
+    policy = review("waits", uid="slow-1", gate=str(server.folder / "nobody"))
+    _, [record] = posted(server, VALIDATE, policy)
+    assert "slow-1" in record["message"]
+    assert "FileNotFoundError" in record["error"]
+
+
+def test_malformed_reviews_are_logged(server: Server) -> None:
+    body = review().replace(b"AdmissionReview", b'a\\n{\\"level\\":\\"fake\\"}\\u001b[31m')
+    _, [record] = posted(server, VALIDATE, body)
+    assert record["level"] == "warning"
+    assert "AdmissionReview" in record["message"]
+
+
+def test_tokens_are_never_logged(server: Server) -> None:
+    start = len(server.errors.lines)
+    token = "eyJhbGciOi.verysecret"
+    body = written(token_body(token))
+    for each in (
+        body,
+        body[:-3],
+        body.replace(b"TokenReview", b"Other"),
+        body.replace(b'"token"', b'"tokens"'),
+        body * 2,
+    ):
+        server.post("/authenticate", each)
+    assert server.post("/authenticate", written(token_body("raises"))).status == 500
+    server.errors.await_line("policy authenticates failed", start)
+    assert "verysecret" not in "\n".join(server.errors.lines[start:])
+
+
+def test_good_reviews_are_not_logged(server: Server) -> None:
+    start = len(server.errors.lines)
+    for _ in range(3):
+        server.post(VALIDATE, review())
+        server.get("/livez")
+    _, records = posted(server, VALIDATE, b"")  # a record behind which none is still on its way
+    assert [record["level"] for record in records] == ["warning"]
+    assert len(server.errors.lines) == start + 1
+
+
+@pytest.mark.parametrize("extent", ["off", "all"])
+def test_a_log_that_nobody_reads_blocks_nobody(extent: str, tmp_path: Path) -> None:
+    """A full pipe: records are lost, reviews are not, and the server ends when it is asked to."""
+    with serving(tmp_path, "--decision-log", extent) as server:
+        server.errors.pause()
+        with server.connect() as connection:
+            for _ in range(300):  # more than a pipe holds
+                assert connection.post(VALIDATE, review("raises")).status == 200
+        assert server.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("level", "levels"), [("debug", {"warning", "error"}), ("warning", {"warning", "error"}), ("error", {"error"})]
+)
+def test_levels(level: str, levels: set[str], tmp_path: Path) -> None:
+    with serving(tmp_path, "--log-level", level) as server:
+        server.post(VALIDATE, b"")
+        server.post(VALIDATE, review("raises"))
+        server.errors.await_line('"level": "error"')
+        assert levels <= {record["level"] for record in server.logs()}
+        assert level == "debug" or levels == {record["level"] for record in server.logs()}

@@ -1,0 +1,554 @@
+import asyncio
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from webhooks import certificates
+from webhooks.errors import ConfigurationError
+from webhooks.observability.metrics import Meters
+from webhooks.plugins.event_rate_limit import redis_budget as redis
+from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
+from webhooks.plugins.event_rate_limit.token_bucket import Limit
+
+from ...support.servers import await_true, free_port
+from .redis_server import RedisServer, needs_redis, redis_settings, run
+
+MOST = 2**31 - 1
+LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+TIMEOUT = 0.05  # seconds, where it matters; elsewhere a busy machine has more
+SLACK = 0.25  # seconds that a busy machine may take longer
+TAKEN, LOCAL = [0], [-1]
+SECRET = "hunter2"
+
+AWAY = "the store of event rate limits is away, each process goes by its own: "
+BACK = "the store of event rate limits is back, they are shared again"
+
+STORE_UP = "webhooks_event_rate_limit_store_up"
+STORE_SECONDS = "webhooks_event_rate_limit_store_seconds"
+LOCAL_DECISIONS = "webhooks_event_rate_limit_local_decisions"
+
+
+class Local:
+    """A local budget whose decisions can be told from those of the store."""
+
+    def take(self, keys: Sequence[str]) -> list[int]:
+        return LOCAL * len(keys)
+
+
+class Lab:
+    """A budget that is asked, and what came of it."""
+
+    def __init__(
+        self, url: str, *limits: Limit, folder: Path | None = None, timeout: str = "1s", **fields: str
+    ) -> None:
+        self.meters = Meters()
+        self.limits = limits or (limit(MOST, MOST),)
+        settings = redis_settings(url, folder, timeout=timeout, **fields)
+        self.budget = RedisBudget(self.limits, settings, Local(), self.meters)
+        self.decisions = 0
+        self.slowest = 0.0
+
+    async def take(self) -> list[int]:
+        started = time.perf_counter()
+        waits = await self.budget.take(["a"] * len(self.limits))
+        self.slowest = max(self.slowest, time.perf_counter() - started)
+        self.decisions += 1
+        return waits
+
+    async def shared(self) -> bool:
+        """Whether the store decides at present."""
+        return await self.take() != LOCAL * len(self.limits)
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 5.0) -> None:
+        """Decide again and again until that is so."""
+        deadline = time.perf_counter() + seconds
+        while not condition():
+            assert time.perf_counter() < deadline, f"not within {seconds} s"
+            await self.take()
+            await asyncio.sleep(0.005)
+
+    @property
+    def up(self) -> float | None:
+        return self.meters.by_name[STORE_UP].values.get(())
+
+    @property
+    def local_decisions(self) -> float:
+        return self.meters.by_name[LOCAL_DECISIONS].values.get((), 0)
+
+    @property
+    def timed(self) -> int:
+        return sum(sum(buckets.counts) for buckets in self.meters.by_name[STORE_SECONDS].values.values())
+
+
+@asynccontextmanager
+async def lab(url: str, *limits: Limit, folder: Path | None = None, **fields: str) -> Any:
+    found = Lab(url, *limits, folder=folder, **fields)
+    try:
+        yield found
+    finally:
+        await found.budget.close()
+
+
+def limit(qps: int, burst: int) -> Limit:
+    return Limit("Namespace", qps, burst, 4096)
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    assert {record.levelno for record in caplog.records} <= {logging.WARNING}
+    return [record.getMessage() for record in caplog.records]
+
+
+@pytest.fixture
+def server() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@needs_redis
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
+def test_decisions_are_those_of_the_store(server: RedisServer, caplog: pytest.LogCaptureFixture, loop: Any) -> None:
+    async def scenario() -> None:
+        async with lab(server.url, limit(1, 2), limit(1, 1)) as own:
+            assert own.up is None
+            assert await own.take() == [0, 0]
+            [none, wait] = await own.take()
+            assert none == 0
+            assert 0.5e9 < wait <= 1e9
+            assert all(wait > 0 for wait in await own.take())
+            assert (own.up, own.local_decisions, own.timed) == (1, 0, 3)
+            [seconds] = own.meters.by_name[STORE_SECONDS].values.values()
+            assert 0 < seconds.sum < 3
+
+    run(scenario, loop)
+    assert not lines(caplog)
+
+
+@needs_redis
+def test_two_budgets_are_one(server: RedisServer) -> None:
+    async def scenario() -> None:
+        async with lab(server.url, limit(1, 500)) as one, lab(f"unix://{server.path}", limit(1, 500)) as other:
+            started = time.perf_counter()
+            waits = await asyncio.gather(*(each.take() for _ in range(500) for each in (one, other)))
+            passed = time.perf_counter() - started
+            accepted = waits.count(TAKEN)
+            assert accepted == 500 if passed < 1 else 500 <= accepted <= 500 + passed
+            assert one.local_decisions == other.local_decisions == 0
+            assert one.timed == other.timed == 500
+
+    run(scenario)
+
+
+@needs_redis
+def test_prefixes_keep_budgets_apart(server: RedisServer) -> None:
+    async def scenario() -> None:
+        async with lab(server.url, limit(1, 1)) as one, lab(server.url, limit(1, 1), prefix="other") as other:
+            assert await one.take() == await other.take() == TAKEN
+            assert await one.take() != TAKEN
+
+    run(scenario)
+
+
+Words = tuple[str | int, ...]
+
+
+def asking(*words: str | int, **options: str) -> Callable[[RedisServer], object]:
+    return lambda server: server.ask(*words, **options)
+
+
+def busy(server: RedisServer) -> None:
+    server.ask("CONFIG", "SET", "busy-reply-threshold", 1)
+    server.tell("EVAL", "while true do end", 0)
+
+
+def locked(server: RedisServer) -> None:
+    server.ask("CONFIG", "SET", "requirepass", SECRET)
+    server.ask("CLIENT", "KILL", "TYPE", "normal", password=SECRET)
+
+
+DISTURBANCES: dict[str, tuple[Callable[[RedisServer], object], Callable[[RedisServer], object], str]] = {
+    "killed": (RedisServer.kill, RedisServer.start, "it closed the connection"),
+    "paused": (RedisServer.pause, RedisServer.resume, "it did not answer in time"),
+    "slow": (asking("CLIENT", "PAUSE", 600_000, "WRITE"), asking("CLIENT", "UNPAUSE"), "it did not answer in time"),
+    "busy": (busy, asking("SCRIPT", "KILL"), ""),
+    "full": (
+        asking("CONFIG", "SET", "maxmemory", 1),
+        asking("CONFIG", "SET", "maxmemory", 0),
+        "OOM command not allowed",
+    ),
+    "read-only": (asking("REPLICAOF", "127.0.0.1", 1), asking("REPLICAOF", "NO", "ONE"), "READONLY"),
+    "locked": (locked, asking("CONFIG", "SET", "requirepass", "", password=SECRET), "it closed the connection"),
+}
+
+
+@needs_redis
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
+@pytest.mark.parametrize(("disturb", "mend", "reason"), DISTURBANCES.values(), ids=DISTURBANCES)
+def test_local_limits_take_over_until_the_store_is_back(
+    server: RedisServer,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    disturb: Any,
+    mend: Any,
+    reason: str,
+    loop: Any,
+) -> None:
+    monkeypatch.setattr(redis, "_PAUSE", 0.25)  # to save time
+
+    async def scenario() -> None:
+        async with lab(server.url, timeout="50ms") as own:
+            assert await own.shared()
+            disturb(server)
+            await own.until(lambda: own.up == 0, seconds=1.0)
+            started = time.perf_counter()
+            assert [await own.take() for _ in range(1000)] == [LOCAL] * 1000
+            assert time.perf_counter() - started < 20 * TIMEOUT  # and not as many times as there are decisions
+            assert own.local_decisions >= 1000
+            mend(server)
+            await own.until(lambda: own.up == 1, seconds=5.0)
+            assert await own.shared()
+            assert own.slowest < TIMEOUT + SLACK
+            assert own.timed + own.local_decisions == own.decisions
+
+    run(scenario, loop)
+    away, back = lines(caplog)
+    assert away.startswith(AWAY)
+    assert reason in away
+    assert back == BACK
+
+
+@needs_redis
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
+def test_a_server_that_starts_without_its_store_goes_by_local_limits(
+    server: RedisServer, caplog: pytest.LogCaptureFixture, loop: Any
+) -> None:
+    server.kill()
+
+    async def scenario() -> None:
+        async with lab(server.url, timeout="50ms") as own:
+            assert await asyncio.gather(*(own.take() for _ in range(100))) == [LOCAL] * 100
+            assert own.up == 0
+            server.start()
+            await own.until(lambda: own.up == 1, seconds=5.0)
+            assert await own.shared()
+            assert own.slowest < TIMEOUT + SLACK
+
+    run(scenario, loop)
+    away, back = lines(caplog)
+    assert away.startswith(f"{AWAY}Connect")
+    assert back == BACK
+
+
+@needs_redis
+def test_a_store_that_takes_calls_and_never_answers_is_away(
+    server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.pause()
+
+    async def scenario() -> None:
+        async with lab(server.url, timeout="50ms") as own:
+            assert await asyncio.gather(*(own.take() for _ in range(100))) == [LOCAL] * 100
+            assert own.slowest < TIMEOUT + SLACK
+            server.resume()
+            await own.until(lambda: own.up == 1, seconds=5.0)
+
+    run(scenario)
+    assert len(lines(caplog)) == 2
+
+
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
+def test_a_store_that_cannot_be_reached_in_time_is_away(caplog: pytest.LogCaptureFixture, loop: Any) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async def scenario() -> None:
+        async with await asyncio.start_server(silent, "127.0.0.1", 0) as peer:
+            port = peer.sockets[0].getsockname()[1]
+            async with lab(f"rediss://127.0.0.1:{port}", timeout="50ms") as own:
+                assert await asyncio.gather(*(own.take() for _ in range(100))) == [LOCAL] * 100
+                assert own.slowest < TIMEOUT + SLACK
+                assert own.up == 0
+
+    run(scenario, loop)
+    assert lines(caplog) == [f"{AWAY}it could not be reached in time"]
+
+
+@needs_redis
+@pytest.mark.parametrize("what", [("FLUSHALL",), ("SCRIPT", "FLUSH")])
+def test_a_store_that_is_emptied_goes_on(server: RedisServer, caplog: pytest.LogCaptureFixture, what: Words) -> None:
+    async def scenario() -> None:
+        async with lab(server.url, limit(1, 3)) as own:
+            assert await own.take() == TAKEN
+            server.ask(*what)
+            waits = await asyncio.gather(*(own.take() for _ in range(10)))
+            assert waits.count(TAKEN) == (3 if what == ("FLUSHALL",) else 2)
+            assert own.local_decisions == 0
+
+    run(scenario)
+    assert not lines(caplog)
+
+
+@needs_redis
+def test_a_store_that_restarts_at_once_is_hardly_noticed(
+    server: RedisServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis, "_PAUSE", 0.0)  # a connection has lasted long enough
+
+    async def scenario() -> None:
+        async with lab(server.url) as own:
+            assert await own.shared()
+            server.kill()
+            server.start()
+            await own.until(lambda: own.timed > 1)
+            assert own.local_decisions <= 1
+
+    run(scenario)
+    assert not lines(caplog)
+
+
+@needs_redis
+def test_an_idle_connection_that_is_closed_is_replaced(
+    server: RedisServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis, "_PAUSE", 0.0)
+
+    async def scenario() -> None:
+        async with lab(server.url) as own:
+            assert await own.shared()
+            for _ in range(5):
+                server.ask("CLIENT", "KILL", "TYPE", "normal")
+                server.pause()
+                await asyncio.sleep(0.01)  # the end of it is known
+                waiting = asyncio.create_task(own.shared())
+                await asyncio.sleep(0)
+                server.resume()
+                assert await waiting
+            assert own.local_decisions == 0
+
+    run(scenario)
+    assert not lines(caplog)
+
+
+@needs_redis
+def test_a_store_that_hangs_up_again_and_again_is_away_meanwhile(
+    server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with lab(server.url) as own:
+            assert await own.shared()
+            server.ask("CLIENT", "KILL", "TYPE", "normal")
+            await own.until(lambda: own.up == 0)
+            await own.until(lambda: own.up == 1)
+            received = server.ask("INFO", "stats").partition("total_connections_received:")[2].split()[0]
+            assert int(received) < 10
+
+    run(scenario)
+    assert len(lines(caplog)) == 2
+
+
+async def each_gets_its_own_decision(budget: RedisBudget) -> None:
+    """Of limits of one token."""
+    await budget.take(["empty"])
+    keys = [f"full-{number}" if number % 3 else "empty" for number in range(200)]
+    waits = await asyncio.gather(*(budget.take([key]) for key in keys))
+    assert [wait > 0 for [wait] in waits] == [key == "empty" for key in keys]
+
+
+@needs_redis
+@pytest.mark.parametrize("turns", range(4))
+def test_who_gives_up_leaves_the_decisions_of_others_alone(server: RedisServer, turns: int) -> None:
+    async def scenario() -> None:
+        async with lab(server.url, limit(1, 1)) as own:
+            assert await own.take() == TAKEN
+            tasks = [asyncio.create_task(own.take()) for _ in range(100)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for task in tasks[::2]:
+                task.cancel()
+            await each_gets_its_own_decision(own.budget)
+            assert all(wait > 0 for [wait] in await asyncio.gather(*tasks[1::2]))
+
+    run(scenario)
+
+
+@needs_redis
+def test_what_comes_late_is_nobodys_answer(server: RedisServer) -> None:
+    async def scenario() -> None:
+        async with lab(server.url, limit(1, 1), timeout="50ms") as own:
+            assert await own.take() == TAKEN
+            server.pause()
+            assert await asyncio.gather(*(own.take() for _ in range(100))) == [LOCAL] * 100
+            server.resume()
+            await own.until(lambda: own.up == 1)
+            await each_gets_its_own_decision(own.budget)
+
+    run(scenario)
+
+
+@needs_redis
+def test_a_budget_that_is_closed_is_a_local_one(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        for asked in (False, True):
+            own = Lab(server.url, timeout="50ms")
+            if asked:
+                assert await own.shared()
+            server.pause()
+            waiting = asyncio.create_task(own.take())
+            await asyncio.sleep(0.01)
+            await own.budget.close()
+            assert await waiting == await own.take() == LOCAL
+            assert own.slowest < TIMEOUT + SLACK
+            server.resume()
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            await own.budget.close()
+
+    run(scenario)
+    assert not lines(caplog)
+
+
+@needs_redis
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
+def test_every_way_to_the_store(tmp_path: Path, loop: Any) -> None:
+    pair = certificates.ensure(tmp_path, names=["localhost", "127.0.0.1"])
+    files = ("--tls-cert-file", pair.certificate, "--tls-key-file", pair.key, "--tls-ca-cert-file", pair.ca)
+    password = tmp_path / "password"
+    password.write_text(f"{SECRET}\n")
+    tls_port = free_port()
+    options = ("--requirepass", SECRET, "--tls-port", tls_port, *files, "--tls-auth-clients", "no")
+
+    async def scenario(url: str, **fields: str) -> None:
+        async with lab(url, folder=tmp_path, **fields) as own:
+            assert await own.shared()
+
+    with RedisServer(*options) as server:
+        rights = ("~{events}:*", "+eval", "+evalsha", "+get", "+set", "+time")
+        server.ask("ACL", "SETUSER", "limits@a", "on", f">{SECRET}", *rights, password=SECRET)
+        tls = {"caFile": "ca.pem"}
+        for url, fields, database in (
+            (server.url, {}, 0),
+            (f"{server.url}/3", {}, 3),
+            (f"unix://{server.path}", {}, 0),
+            (f"unix://{server.path}?db=7", {}, 7),
+            (f"rediss://127.0.0.1:{tls_port}", tls, 0),
+            (f"rediss://localhost:{tls_port}/5", tls, 5),
+            (f"redis://default@127.0.0.1:{server.port}", {}, 0),
+            (f"redis://limits%40a@localhost:{server.port}", {}, 0),
+        ):
+            server.ask("FLUSHALL", password=SECRET)
+            run(lambda url=url, fields=fields: scenario(url, passwordFile="password", **fields), loop)
+            kept = server.ask("INFO", "keyspace", password=SECRET)
+            assert f"db{database}:keys=2," in kept, url
+
+
+@needs_redis
+def test_a_secret_is_never_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    password = tmp_path / "password"
+    password.write_text(SECRET)
+    told = {
+        ("--requirepass", "another"): "it refuses the password: WRONGPASS",
+        (): "it refuses the password: ERR",  # it has none
+        ("--rename-command", "AUTH", ""): "it refuses the password: ERR",  # unknown; the whole error has it in it
+    }
+    for options, reason in told.items():
+        with RedisServer(*options) as server:
+            own = Lab(server.url, folder=tmp_path, passwordFile="password")
+
+            async def scenario(own: Lab = own) -> None:
+                assert not await own.shared()
+                await own.budget.close()
+
+            run(scenario)
+            assert lines(caplog)[-1] == AWAY + reason
+    assert SECRET not in caplog.text
+
+
+@needs_redis
+def test_a_password_is_read_again_when_it_is_needed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis, "_PAUSE", 0.02)
+    password = tmp_path / "password"
+    password.write_text("old")
+
+    async def scenario(server: RedisServer) -> None:
+        async with lab(server.url, folder=tmp_path, passwordFile="password") as own:
+            assert not await own.shared()
+            password.unlink()
+            await asyncio.sleep(0.1)  # some attempts without it
+            password.write_text(SECRET)
+            await own.until(lambda: own.up == 1)
+
+    with RedisServer("--requirepass", SECRET) as server:
+        run(lambda: scenario(server))
+    assert lines(caplog) == [f"{AWAY}it refuses the password: WRONGPASS", BACK]
+
+
+@needs_redis
+def test_a_store_whose_certificate_is_not_known_is_away(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pair = certificates.issue(tmp_path / "theirs", names=["127.0.0.1"])
+    certificates.issue(tmp_path / "ours", names=["127.0.0.1"])
+    tls_port = free_port()
+    files = ("--tls-cert-file", pair.certificate, "--tls-key-file", pair.key, "--tls-ca-cert-file", pair.ca)
+
+    async def scenario(url: str, **fields: str) -> None:
+        async with lab(url, folder=tmp_path, **fields) as own:
+            await own.until(lambda: own.up == 0)
+            assert not await own.shared()
+
+    with RedisServer("--tls-port", tls_port, *files, "--tls-auth-clients", "no") as server:
+        run(lambda: scenario(f"rediss://127.0.0.1:{tls_port}", caFile="ours/ca.pem"))
+        run(lambda: scenario(f"rediss://localhost:{tls_port}", caFile="theirs/ca.pem"))
+        run(lambda: scenario(f"redis://127.0.0.1:{tls_port}"))
+        run(lambda: scenario(f"rediss://127.0.0.1:{server.port}", caFile="theirs/ca.pem"))
+    unknown, other_name, *_ = told = lines(caplog)
+    assert "self-signed certificate in certificate chain" in unknown
+    assert "certificate is not valid for 'localhost'" in other_name
+    assert len(told) == 4
+
+
+@needs_redis
+def test_of_a_cluster_the_node_that_has_the_keys_is_found(caplog: pytest.LogCaptureFixture) -> None:
+    ports = free_port(), free_port()
+    nodes = [RedisServer("--cluster-enabled", "yes", "--cluster-port", port) for port in ports]
+    with nodes[0] as holding, nodes[1] as empty:
+        holding.ask("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        empty.ask("CLUSTER", "MEET", "127.0.0.1", holding.port, ports[0])
+        await_true(lambda: "cluster_state:ok" in empty.ask("CLUSTER", "INFO"), "a cluster")
+
+        async def scenario() -> None:
+            async with lab(empty.url, limit(1, 1), limit(1, 1)) as own:
+                assert await own.take() == [0, 0]
+                assert all(await own.take())
+
+        run(scenario)
+    assert not lines(caplog)
+
+
+def test_the_parser_of_the_protocol_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hiredis", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'cluster-webhooks\[redis\]'"):
+        Lab("redis://127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("url", "fields", "message"),
+    [
+        ("redis://a", {"passwordFile": "none"}, "none: cannot be read: No such file or directory"),
+        ("redis://a", {"passwordFile": "latin"}, "latin: cannot be read: "),
+        ("rediss://a", {"caFile": "none"}, "none: cannot be read: No such file or directory"),
+        ("rediss://a", {"caFile": "latin"}, "latin: no certificates of an authority"),
+    ],
+)
+def test_files_are_looked_at_first(tmp_path: Path, url: str, fields: dict[str, str], message: str) -> None:
+    (tmp_path / "latin").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigurationError) as raised:
+        Lab(url, folder=tmp_path, **fields)
+    assert str(raised.value).startswith(f"{tmp_path}/{message}")

@@ -1,0 +1,219 @@
+"""Plugins: found where packages register them, given their configuration and the server, and ended with it."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from webhooks import create_app
+from webhooks.errors import ConfigurationError
+from webhooks.observability.metrics import Meters
+from webhooks.plugins import loader as plugin
+from webhooks.plugins.loader import Site
+
+from ..support.builders import admission_body, pod
+from ..support.packages import install
+
+HEAD = "apiVersion: apiserver.config.svc.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
+GADGETS = """\
+from webhooks import *
+from webhooks.config.validation import Model
+from webhooks.errors import ConfigurationError
+
+class Settings(Model):
+    names: list[str]
+
+def configure(document, site):
+    settings = document.read(Settings)
+    denied = site.meters.counter("webhooks_gadget_denied", "Pods that were denied.", ("name",))
+
+    @validating("pods", names=settings.names)
+    def gadget(review):
+        denied.add(review.name)
+        return Deny(f"{review.name} of {site.workers}")
+
+    async def close():
+        print("closed", settings.names)
+
+    site.at_end(close)
+    return [gadget]
+
+def yields(document, site):
+    for name in ("one", "two"):
+        yield validating("pods", name=name)(lambda review: Allow())
+
+def nothing(document, site):
+    return None
+
+def raises(document, site):
+    raise ValueError("a\\nb")
+
+def exits(document, site):
+    raise SystemExit("bye")
+
+def refuses(document, site):
+    raise ConfigurationError("first\\nsecond")
+
+no_function = 1
+"""
+PLUGINS = {
+    "Gadget": "gadgets:configure",
+    "Yields": "gadgets:yields",
+    "Nothing": "gadgets:nothing",
+    "Raises": "gadgets:raises",
+    "Exits": "gadgets:exits",
+    "Refuses": "gadgets:refuses",
+    "NoFunction": "gadgets:no_function",
+    "NoName": "gadgets:missing",
+    "NoModule": "gadgets_missing:configure",
+    "Broken": "gadgets_broken:configure",
+}
+
+Load = Callable[[str], list[str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of installed packages."""
+    install(tmp_path, "gadgets", GADGETS, PLUGINS)
+    (tmp_path / "gadgets_broken.py").write_text("oops(\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("gadgets", "gadgets_broken"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return tmp_path
+
+
+def load(folder: Path, text: str, site: Site) -> list[plugin.AnyPolicy]:
+    file = folder / "admission.yaml"
+    file.write_text(HEAD + text)
+    return plugin.load(file, site)
+
+
+def refusal(folder: Path, text: str) -> list[str]:
+    with pytest.raises(ConfigurationError) as raised:
+        load(folder, text, Site())
+    return str(raised.value).replace(f"{folder}/", "").splitlines()
+
+
+# Configuring.
+
+
+def test_policies_of_plugins(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "gadget.yaml").write_text("names: [bad]")
+    site = Site(3)
+    policies = load(folder, "- name: Yields\n- {name: Gadget, path: gadget.yaml}\n", site)
+    assert [policy.name for policy in policies] == ["one", "two", "gadget"]
+    with TestClient(create_app(policies, site)) as client:
+        body = admission_body("CREATE", pod("bad"), name="bad")
+        status = client.post("/admission/validate", json=body).json()["response"]["status"]
+        assert status["message"] == "bad of 3"
+        page = client.get("/metrics").text
+        assert capsys.readouterr().out == ""
+    assert "# HELP webhooks_gadget_denied_total Pods that were denied.\n" in page
+    assert "# TYPE webhooks_gadget_denied_total counter\n" in page
+    assert 'webhooks_gadget_denied_total{name="bad"} 1.0\n' in page
+    assert capsys.readouterr().out == "closed ['bad']\n"
+
+
+def test_everything_that_is_wrong_with_plugins_at_once(folder: Path) -> None:
+    (folder / "gadget.yaml").write_text("names: bad\nname: bad\nname: good\n")
+    text = "- {name: Gadget, path: gadget.yaml}\n- name: Refuses\n- {name: Yields, path: nothing.yaml}\n"
+    assert refusal(folder, text) == [
+        'gadget.yaml:1:8: names: Invalid value: "bad": must be a list',
+        "gadget.yaml:2:1: name: Forbidden: unknown field; did you mean names?",
+        'gadget.yaml:3:1: name: Duplicate value: "name": the key is in line 2 already',
+        "first",
+        "second",
+        "nothing.yaml: cannot be read: No such file or directory",
+    ]
+
+
+def test_what_is_embedded_has_its_place_in_the_file(folder: Path) -> None:
+    assert refusal(folder, "- name: Gadget\n  configuration:\n    names: [1]\n- name: Refuses\n") == [
+        "admission.yaml:6:13: plugins[0].configuration.names[0]: Invalid value: 1: must be a string",
+        "first",
+        "second",
+    ]
+    assert refusal(folder, "- name: Gadget\n") == ["admission.yaml:4:3: plugins[0].configuration.names: Required value"]
+
+
+def test_an_unknown_plugin(folder: Path) -> None:
+    [line] = refusal(folder, "- name: Gadgets\n")
+    known = ", ".join(f'"{name}"' for name in sorted({*PLUGINS, "EventRateLimit"}))
+    assert line == f'admission.yaml:4:9: plugins[0].name: Unsupported value: "Gadgets": supported values: {known}'
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("Nothing", "(gadgets:nothing of gadgets 1.0): TypeError: 'NoneType' object is not iterable"),
+        ("Raises", "(gadgets:raises of gadgets 1.0): ValueError: a b"),
+        ("Exits", "(gadgets:exits of gadgets 1.0): SystemExit: bye"),
+        ("NoFunction", "(gadgets:no_function of gadgets 1.0): TypeError: 'int' object is not callable"),
+        ("NoName", "(gadgets:missing of gadgets 1.0): AttributeError: module 'gadgets' has no attribute 'missing'"),
+        ("NoModule", "(gadgets_missing:configure of gadgets 1.0): ModuleNotFoundError: No module named"),
+        ("Broken", "(gadgets_broken:configure of gadgets 1.0): SyntaxError: '(' was never closed"),
+    ],
+)
+def test_plugins_that_do_not_load(name: str, says: str, folder: Path) -> None:
+    [line] = refusal(folder, f"- name: {name}\n")
+    assert line.startswith(f"plugin '{name}' {says}")
+
+
+def test_two_packages_that_register_one_name(folder: Path) -> None:
+    install(folder, "widgets", GADGETS, {"Gadget": "widgets:configure", "Widget": "widgets:yields"})
+    [line] = refusal(folder, "- name: Gadget\n")
+    assert line.startswith("plugin 'Gadget' is registered more than once, by ")
+    assert "gadgets:configure of gadgets 1.0" in line
+    assert "widgets:configure of widgets 1.0" in line
+    assert len(load(folder, "- name: Widget\n", Site())) == 2
+
+
+def test_a_metric_of_the_servers_own(folder: Path) -> None:
+    site = Site()
+    site.meters.counter("webhooks_reviews_total", "Mine.")
+    with pytest.raises(ConfigurationError, match="webhooks_reviews: a plugin's metric has a name of the server's own"):
+        create_app([], site)
+
+
+# The end.
+
+
+def test_the_end_comes_once_and_in_reverse(caplog: pytest.LogCaptureFixture) -> None:
+    called = []
+
+    def closing(name: str) -> Callable[[], object]:
+        async def close() -> None:
+            asyncio.get_running_loop()
+            called.append(name)
+
+        return close
+
+    async def raises() -> None:
+        raise ValueError("a secret")
+
+    site = Site(1, Meters())
+    site.at_end(closing("first"))
+    site.at_end(raises)
+    site.at_end(closing("last"))
+    asyncio.run(site.close())
+    asyncio.run(site.close())
+    assert called == ["last", "first"]
+    [record] = caplog.records
+    assert (record.levelno, record.getMessage()) == (logging.ERROR, "a plugin did not end as it should")
+
+
+def test_the_end_waits_for_nobody_for_long(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(plugin, "_PATIENCE", 0.01)
+
+    async def hangs() -> None:
+        await asyncio.Event().wait()
+
+    site = Site()
+    site.at_end(hangs)
+    asyncio.run(site.close())
+    assert len(caplog.records) == 1

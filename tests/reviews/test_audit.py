@@ -1,0 +1,54 @@
+from collections import Counter
+
+import pytest
+
+from webhooks.errors import MalformedReview
+from webhooks.reviews import audit
+from webhooks.reviews.audit import AuditEvent
+
+from ..support.builders import GROUPS, Json, recorded, spelled, written
+
+RECORDED = recorded("/audit")
+EVENT = {"level": "Metadata", "auditID": "42", "stage": "ResponseComplete", "requestURI": "/", "verb": "get"}
+BODY = {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "metadata": {}, "items": [EVENT]}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("name", RECORDED)
+def test_real_batches_are_read_as_they_are(name: str, group: str) -> None:
+    events = audit.decode(written(spelled(RECORDED[name], group)))
+    items = RECORDED[name]["items"]
+    assert Counter(events) == Counter(AuditEvent(item["level"], item["stage"]) for item in items)
+    assert len(events) == len(items) > 0
+
+
+@pytest.mark.parametrize("items", [[], [EVENT], [EVENT] * 400], ids=len)
+def test_batches_have_any_length(items: list[Json]) -> None:
+    assert len(audit.decode(written({**BODY, "items": items}))) == len(items)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "Event"},
+        {"kind": "PolicyList"},
+        {"apiVersion": "audit.k8s.io/v1beta1"},
+        {"apiVersion": "audit.example.org/v1"},
+        {"items": None},
+        {"items": {}},
+        {"items": ["event"]},
+        {"items": [{"level": "Metadata"}]},
+        {"items": [EVENT, {**EVENT, "stage": 5}]},
+    ],
+    ids=repr,
+)
+def test_what_is_no_batch_is_refused(change: Json) -> None:
+    with pytest.raises(MalformedReview) as caught:
+        audit.decode(written({**BODY, **change}))
+    assert caught.value.code == 400
+
+
+def test_a_batch_is_read_strictly() -> None:
+    body = written({**BODY, "items": ["EVENT"]}).replace(b'"EVENT"', b'{"level":"Metadata","stage":"a","stage":"b"}')
+    with pytest.raises(MalformedReview, match="duplicate key 'stage'"):
+        audit.decode(body)

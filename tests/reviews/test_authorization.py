@@ -1,0 +1,177 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhooks import Allow, Deny, NoOpinion, Opinion
+from webhooks.errors import MalformedReview
+from webhooks.reviews import authorization
+from webhooks.reviews.authorization import Requirement, Selector
+
+from ..support.builders import GROUPS, Json, access_body, access_review, recorded, spelled, written
+from ..support.caller import accept_authorization
+
+RECORDED = recorded("/authorize")
+OUTCOMES: list[tuple[Opinion, Json]] = [
+    (Allow(), {"allowed": True}),
+    (Allow(reason="an admin"), {"allowed": True, "reason": "an admin"}),
+    (Deny("never"), {"allowed": False, "denied": True, "reason": "never"}),
+    (NoOpinion(), {"allowed": False}),
+    (NoOpinion(reason="not mine"), {"allowed": False, "reason": "not mine"}),
+]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+@pytest.mark.parametrize(("outcome", "status"), OUTCOMES, ids=repr)
+@pytest.mark.parametrize("name", RECORDED)
+def test_real_requests_are_answered_as_their_caller_accepts(
+    name: str, group: str, version: str, outcome: Opinion, status: Json
+) -> None:
+    body = spelled(RECORDED[name], group, version)
+    assert accept_authorization(body, authorization.encode(authorization.decode(written(body)), outcome)) == status
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_real_requests_are_read_as_they_are(name: str) -> None:
+    spec = RECORDED[name]["spec"]
+    access = authorization.decode(written(RECORDED[name]))
+    assert (access.user, list(access.groups), access.uid, access.extra) == (spec["user"], spec["groups"], "", {})
+    assert access.is_resource
+    attributes = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
+    assert {key: getattr(access, key) for key in attributes} == dict.fromkeys(attributes, "") | spec[
+        "resourceAttributes"
+    ]
+    assert access.path == ""
+
+
+def test_all_of_a_request_to_a_resource_is_read() -> None:
+    access = access_review(
+        namespace="team-a",
+        verb="list",
+        group="apps",
+        version="v1",
+        resource="deployments",
+        subresource="scale",
+        name="web",
+        uid="42",
+        extra={"scopes": ["read", "write"]},
+    )
+    assert (access.namespace, access.verb, access.group, access.version) == ("team-a", "list", "apps", "v1")
+    assert (access.resource, access.subresource, access.name) == ("deployments", "scale", "web")
+    assert (access.user, access.uid, access.groups) == ("jane", "42", ("dev",))
+    assert access.extra == {"scopes": ("read", "write")}
+    assert repr(access) == "<AccessReview jane list deployments/web>"
+
+
+def test_all_of_a_request_to_a_path_is_read() -> None:
+    access = access_review(nonResourceAttributes={"path": "/healthz", "verb": "get"}, resourceAttributes=None)
+    assert not access.is_resource
+    assert (access.path, access.verb) == ("/healthz", "get")
+    assert (access.resource, access.name, access.namespace) == ("", "", "")
+    assert repr(access) == "<AccessReview jane get /healthz>"
+
+
+@pytest.mark.parametrize(
+    ("api_version", "groups"),
+    [
+        ("authorization.k8s.io/v1", ("of v1",)),
+        ("authorization.svc.io/v1", ("of v1",)),
+        ("authorization.k8s.io/v1beta1", ("of v1beta1",)),
+        ("authorization.svc.io/v1beta1", ("of v1beta1",)),
+    ],
+)
+def test_each_version_spells_groups_in_its_own_way(api_version: str, groups: tuple[str, ...]) -> None:
+    body = access_body(verb="get", groups=["of v1"], group=["of v1beta1"])
+    body["spec"] |= {"group": ["of v1beta1"], "resourceAttributes": {"verb": "get"}}
+    assert authorization.decode(written({**body, "apiVersion": api_version})).groups == groups
+
+
+def test_selectors_are_read() -> None:
+    requirements = [
+        {"key": "app", "operator": "In", "values": ["web", "api"]},
+        {"key": "old", "operator": "DoesNotExist"},
+    ]
+    access = access_review(
+        resourceAttributes={
+            "verb": "list",
+            "resource": "pods",
+            "labelSelector": {"requirements": requirements},
+            "fieldSelector": {"rawSelector": "spec.nodeName=a"},
+        }
+    )
+    assert access.label_selector == Selector(
+        (Requirement("app", "In", ("web", "api")), Requirement("old", "DoesNotExist"))
+    )
+    assert access.field_selector == Selector(raw_selector="spec.nodeName=a")
+    assert (access_review(verb="list").label_selector, access_review(verb="list").field_selector) == (None, None)
+
+
+def test_what_a_request_leaves_out_is_empty() -> None:
+    for spec in ({"resourceAttributes": {}}, {"resourceAttributes": {}, "groups": None, "extra": None}):
+        body = {"kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "spec": spec}
+        access = authorization.decode(written(body))
+        assert (access.user, access.groups, access.extra, access.verb, access.is_resource) == ("", (), {}, "", True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "LocalSubjectAccessReview"},
+        {"apiVersion": "authorization.k8s.io/v2"},
+        {"apiVersion": "authorization.example.org/v1"},
+        {"apiVersion": "authentication.k8s.io/v1"},
+        {"apiVersion": None},
+        {"spec": None},
+        {"spec": []},
+        {"spec": {}},
+        {"spec": {"user": "jane"}},
+        {"spec": {"user": "jane", "resourceAttributes": None, "nonResourceAttributes": None}},
+        {"spec": {"user": "jane", "resourceAttributes": {}, "nonResourceAttributes": {}}},
+        {"spec": {"user": 5, "resourceAttributes": {}}},
+        {"spec": {"groups": "dev", "resourceAttributes": {}}},
+        {"spec": {"groups": [5], "resourceAttributes": {}}},
+        {"spec": {"extra": {"a": "b"}, "resourceAttributes": {}}},
+        {"spec": {"resourceAttributes": {"verb": ["get"]}}},
+        {"spec": {"resourceAttributes": {"labelSelector": "app=web"}}},
+        {"spec": {"resourceAttributes": {"labelSelector": {"requirements": [{"key": "app"}]}}}},
+    ],
+    ids=repr,
+)
+def test_what_is_no_access_review_is_refused(change: Json) -> None:
+    with pytest.raises(MalformedReview) as caught:
+        authorization.decode(written({**access_body(verb="get"), **change}))
+    assert caught.value.code == 400
+
+
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        ('{"resourceAttributes":{"verb":"get"},"resourceAttributes":{"verb":"delete"}}', 400),
+        ('{"resourceAttributes":{"verb":"get","verb":"delete"}}', 400),
+        ('{"user":"a","user":"root","resourceAttributes":{}}', 400),
+        (r'{"user":"\ud800","resourceAttributes":{}}', 400),
+        (f'{{"resourceAttributes":{{}},"new":{2**63}}}', 422),
+    ],
+)
+def test_a_request_is_read_strictly(spec: str, code: int) -> None:
+    body = f'{{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","spec":{spec}}}'
+    with pytest.raises(MalformedReview) as caught:
+        authorization.decode(body.encode())
+    assert caught.value.code == code
+
+
+def test_every_policy_has_its_own_review() -> None:
+    access = access_review(verb="get", extra={"a": ["b"]})
+    access.extra["a"] = ()
+    access.user = "root"
+    assert (access.fresh().user, access.fresh().extra) == ("jane", {"a": ("b",)})
+
+
+@given(st.text(), st.sampled_from([Allow, NoOpinion, Deny]))
+def test_any_reason_reaches_the_caller(reason: str, outcome: Any) -> None:
+    body = access_body(verb="get")
+    answer = Deny(reason) if outcome is Deny else outcome(reason=reason)
+    status = accept_authorization(body, authorization.encode(authorization.decode(written(body)), answer))
+    assert status.get("reason", "") == reason

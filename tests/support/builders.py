@@ -1,0 +1,176 @@
+"""What many tests need: bodies as API servers write them, reviews made of them, and verdicts without a server."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from webhooks.engine.concurrency import Turns
+from webhooks.engine.dispatcher import Dispatcher, Verdict
+from webhooks.engine.executor import Pace, Runner
+from webhooks.limits import Limits
+from webhooks.observability.metrics import Meters
+from webhooks.policy.model import Kind, Policy
+from webhooks.policy.registry import Registry
+from webhooks.reviews import admission, authentication, authorization, images
+
+Json = dict[str, Any]
+AnyPolicy = Policy[Any, Any]
+
+RECORDED = Path(__file__).parents[1] / "data" / "recorded"
+GROUPS = ("k8s.io", "svc.io")
+MAX_INT, MIN_INT = 2**63 - 1, -(2**63)
+
+WIRES: dict[Kind, Any] = {
+    "mutating": admission,
+    "validating": admission,
+    "authorizing": authorization,
+    "authenticating": authentication,
+    "image_policy": images,
+}
+
+
+def written(value: Any) -> bytes:
+    """A body as API servers write it: compact, some characters escaped for HTML, a newline at its end."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return f"{text}\n".encode()
+
+
+def nested(levels: int, inner: str = "1") -> str:
+    """JSON text: so many arrays and objects, in turn, around a value."""
+    pairs = [('{"a":', "}") if level % 2 else ("[", "]") for level in range(levels)]
+    return "".join(start for start, _ in pairs) + inner + "".join(end for _, end in reversed(pairs))
+
+
+def recorded(*paths: str) -> dict[str, Json]:
+    """The bodies that a real server sent to these paths, by the names of their files."""
+    found = {file.stem: json.loads(file.read_bytes()) for file in sorted(RECORDED.glob("*.json"))}
+    return {name: each["body"] for name, each in found.items() if each["path"].partition("?")[0] in paths}
+
+
+def spelled(body: Json, group: str, version: str | None = None) -> Json:
+    """The same body with its group spelled in another way, and in another version."""
+    word, _, rest = body["apiVersion"].partition(".")
+    return {**body, "apiVersion": f"{word}.{group}/{version or rest.partition('/')[2]}"}
+
+
+def pod(name: str = "web", *, labels: dict[str, str] | None = None, **spec: Any) -> Json:
+    metadata = {"name": name} if labels is None else {"name": name, "labels": labels}
+    containers = [{"name": "app", "image": "registry.k8s.io/app:1"}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
+
+
+def admission_body(
+    operation: str = "CREATE", obj: Any = None, *, old: Any = None, resource: str = "v1/pods", **request: Any
+) -> Json:
+    """An AdmissionReview; `...` in place of a field's value leaves that field out."""
+    *group, version, plural = resource.split("/")
+    fields = {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "kind": {"group": "".join(group), "version": version, "kind": "Pod"},
+        "resource": {"group": "".join(group), "version": version, "resource": plural},
+        "name": "web",
+        "namespace": "team-a",
+        "operation": operation,
+        "userInfo": {"username": "jane", "groups": ["dev", "system:authenticated"]},
+        "object": obj,
+        "oldObject": old,
+        "dryRun": False,
+        "options": None,
+        **request,
+    }
+    sent = {key: value for key, value in fields.items() if value is not ...}
+    return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": sent}
+
+
+def admission_review(
+    operation: str = "CREATE", obj: Any = None, *, old: Any = None, resource: str = "v1/pods", **request: Any
+) -> admission.AdmissionReview:
+    return admission.decode(written(admission_body(operation, obj, old=old, resource=resource, **request)))
+
+
+def access_body(**spec: Any) -> Json:
+    """A SubjectAccessReview; the resource's attributes may stand for themselves."""
+    attributes = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
+    resource = {key: spec.pop(key) for key in attributes if key in spec}
+    if resource:
+        spec["resourceAttributes"] = resource
+    return {
+        "kind": "SubjectAccessReview",
+        "apiVersion": "authorization.k8s.io/v1",
+        "metadata": {"creationTimestamp": None},
+        "spec": {"user": "jane", "groups": ["dev"], **spec},
+        "status": {"allowed": False},
+    }
+
+
+def access_review(**spec: Any) -> authorization.AccessReview:
+    return authorization.decode(written(access_body(**spec)))
+
+
+def token_body(token: str = "secret", audiences: list[str] | None = None) -> Json:
+    return {
+        "kind": "TokenReview",
+        "apiVersion": "authentication.k8s.io/v1",
+        "metadata": {"creationTimestamp": None},
+        "spec": {"token": token} if audiences is None else {"token": token, "audiences": audiences},
+        "status": {"user": {}},
+    }
+
+
+def token_review(token: str = "secret", audiences: list[str] | None = None) -> authentication.TokenReview:
+    return authentication.decode(written(token_body(token, audiences)))
+
+
+def image_body(*names: str, **spec: Any) -> Json:
+    return {
+        "kind": "ImageReview",
+        "apiVersion": "imagepolicy.k8s.io/v1alpha1",
+        "metadata": {"creationTimestamp": None},
+        "spec": {"containers": [{"image": name} for name in names], "namespace": "team-a", **spec},
+        "status": {"allowed": False},
+    }
+
+
+def image_review(*names: str, **spec: Any) -> images.ImageReview:
+    return images.decode(written(image_body(*names, **spec)))
+
+
+def ignore_pace(policy: str, pace: Pace) -> None:
+    """Nobody is told how quick policies are."""
+
+
+def promote(runner: Runner, *policies: AnyPolicy) -> None:
+    """Run policies in place from now on, as if they had been quick many times."""
+    for policy in policies:
+        runner.paces[policy].in_place = True
+    runner._in_place.update(policies)
+    assert runner.in_place(policies)
+
+
+def dispatcher_of(*policies: AnyPolicy, **limits: int) -> Dispatcher:
+    """A dispatcher of policies, on its own."""
+    registry, meters = Registry(policies), Meters()
+    return Dispatcher(registry, Runner(registry, ignore_pace, meters), Turns(Limits(**limits), meters))
+
+
+def decide(review: Any, *policies: AnyPolicy, timeout: float | None = None, in_place: bool = False) -> Verdict:
+    """The verdict of policies, which are all of one kind, on a review."""
+    dispatcher = dispatcher_of(*policies)
+    if in_place:
+        promote(dispatcher.runner, *policies)
+
+    async def wait() -> Verdict:
+        return await decided  # type: ignore[misc]
+
+    decided = dispatcher.decide(policies[0].kind, review, timeout)
+    return decided if isinstance(decided, Verdict) else asyncio.run(wait())
+
+
+def reply(kind: Kind, review: Any, verdict: Verdict) -> bytes:
+    """The body of the answer to a review."""
+    patch = () if verdict.patch is None else (verdict.patch,)
+    body: bytes = WIRES[kind].encode(review, verdict.outcome, *patch)
+    return body
