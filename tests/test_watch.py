@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from webhooks.errors import ConfigurationError
-from webhooks.watch import Changes
+from webhooks.watch import FileWatcher
 
 
 class Followed:
@@ -18,7 +18,7 @@ class Followed:
         self.taken: list[int] = []
         self.refused: list[str] = []
         self.during = ""
-        self.changes = Changes(
+        self.changes = FileWatcher(
             lambda: [self.file], self.build, self.taken.append, lambda error: self.refused.append(str(error))
         )
 
@@ -109,6 +109,8 @@ def test_what_cannot_be_used_is_refused(followed: Followed) -> None:
         raise ConfigurationError(f"{number} is of no use")
 
     refused: list[str] = []
-    followed.changes = Changes(lambda: [followed.file], followed.build, use, lambda error: refused.append(str(error)))
+    followed.changes = FileWatcher(
+        lambda: [followed.file], followed.build, use, lambda error: refused.append(str(error))
+    )
     followed.put("2", looks=3)
     assert refused == ["2 is of no use"]

@@ -15,7 +15,7 @@ _LARGEST = 4 * 1024 * 1024  # bytes of a file
 T = TypeVar("T")
 
 
-class Changes(Generic[T]):
+class FileWatcher(Generic[T]):
     """Takes over what files hold when that is new and good.
 
     It is looked at when it is the same at two looks: until then somebody may be writing, and a part of a file can be

@@ -25,10 +25,10 @@ from webhooks import (
     validating,
 )
 from webhooks.app.asgi import WebhookApp
-from webhooks.app.decision_log import Journal, Record
-from webhooks.auth.authenticator import Caller
+from webhooks.app.decision_log import DecisionLog, Record
+from webhooks.auth.authenticator import Client
 from webhooks.errors import MalformedReview
-from webhooks.http.responses import Answer
+from webhooks.http.responses import JsonResponse
 from webhooks.limits import Limits
 from webhooks.observability.log_writer import LIMIT
 from webhooks.policy.model import WIRES
@@ -101,16 +101,16 @@ def lines(
     path: str,
     body: bytes,
     *policies: AnyPolicy,
-    caller: Caller | None = None,
+    caller: Client | None = None,
     denials_only: bool = False,
 ) -> list[bytes]:
     """What is written of a body."""
     found: list[bytes] = []
-    app = WebhookApp(Registry(policies or POLICIES), journal=Journal(found.append, denials_only=denials_only))
+    app = WebhookApp(Registry(policies or POLICIES), journal=DecisionLog(found.append, denials_only=denials_only))
 
-    async def answered() -> Answer:
+    async def answered() -> JsonResponse:
         answer = app.endpoints[path].answer(body, b"", *([caller] if caller else []))
-        return answer if isinstance(answer, Answer) else await answer
+        return answer if isinstance(answer, JsonResponse) else await answer
 
     asyncio.run(answered())
     for line in found:
@@ -314,7 +314,7 @@ def test_records(path: str, body: Json, record: Json) -> None:
 def test_what_is_not_enforced_is_told_all_the_same(mode: str) -> None:
     lines: list[bytes] = []
     policies = [replace(validating("pods")(named), mode=mode) for named in (_one, _other)]
-    endpoint = WebhookApp(Registry(policies), journal=Journal(lines.append)).endpoints[VALIDATE]
+    endpoint = WebhookApp(Registry(policies), journal=DecisionLog(lines.append)).endpoints[VALIDATE]
     asyncio.run(_awaited(endpoint.answer(json.dumps(admission_body(obj=pod())).encode(), b"")))
     [record] = map(json.loads, lines)
     assert (record["verdict"], record["message"]) == ("allow", "_one: no; _other: never")
@@ -351,8 +351,8 @@ def test_what_is_no_review(path: str, body: Any, uid: str | None, code: int) -> 
 
 def test_what_is_too_large() -> None:
     found: list[bytes] = []
-    endpoint = WebhookApp(Registry(POLICIES), journal=Journal(found.append)).endpoints[VALIDATE]
-    endpoint.refuse(MalformedReview("too large", code=413), written(named("web"))[:200], Caller("apiserver"))
+    endpoint = WebhookApp(Registry(POLICIES), journal=DecisionLog(found.append)).endpoints[VALIDATE]
+    endpoint.refuse(MalformedReview("too large", code=413), written(named("web"))[:200], Client("apiserver"))
     record = json.loads(found[0])
     assert (record["verdict"], record["code"], record["caller"]) == ("malformed", 413, "apiserver")
 
@@ -368,13 +368,13 @@ def test_reviews_without_a_turn() -> None:
     """One for which there was no room, and one that waited until it was too late."""
     found: list[bytes] = []
     limits = Limits(max_in_flight=1, max_queue=1)
-    app = WebhookApp(Registry(POLICIES), limits=limits, journal=Journal(found.append))
+    app = WebhookApp(Registry(POLICIES), limits=limits, journal=DecisionLog(found.append))
     endpoint = app.endpoints[VALIDATE]
 
     async def overload() -> None:
         bodies = [written(named("late", uid=uid)) for uid in ("first", "waits", "away")]
         answers = [endpoint.answer(body, b"timeout=100ms") for body in bodies]
-        waiting = [answer for answer in answers if not isinstance(answer, Answer)]
+        waiting = [answer for answer in answers if not isinstance(answer, JsonResponse)]
         assert len(waiting) == 2
         await asyncio.gather(*waiting)
 
@@ -385,7 +385,7 @@ def test_reviews_without_a_turn() -> None:
 
 
 def test_the_caller_is_told() -> None:
-    assert recorded(VALIDATE, named("web"), caller=Caller("apiserver", "jane"))["caller"] == "apiserver as jane"
+    assert recorded(VALIDATE, named("web"), caller=Client("apiserver", "jane"))["caller"] == "apiserver as jane"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from webhooks import (
 from webhooks.app.endpoints import Endpoint
 from webhooks.app.review_metrics import page
 from webhooks.errors import MalformedReview
-from webhooks.http.responses import Answer
+from webhooks.http.responses import JsonResponse
 from webhooks.limits import Limits
 
 from ..support.builders import access_body, admission_body, image_body, pod, promote, token_body, written
@@ -52,18 +52,18 @@ DECORATORS: dict[str, Callable[..., Any]] = {
 }
 
 
-def answer(path: str, *policies: AnyPolicy, body: bytes | None = None, query: bytes = b"") -> Answer:
+def answer(path: str, *policies: AnyPolicy, body: bytes | None = None, query: bytes = b"") -> JsonResponse:
     """The answer of an endpoint."""
     endpoint = create_app(policies).endpoints[path]
 
-    async def wait() -> Answer:
+    async def wait() -> JsonResponse:
         found = endpoint.answer(written(BODIES[path]) if body is None else body, query)
-        return found if isinstance(found, Answer) else await found
+        return found if isinstance(found, JsonResponse) else await found
 
     return asyncio.run(wait())
 
 
-def accepted(path: str, reply: Answer) -> Any:
+def accepted(path: str, reply: JsonResponse) -> Any:
     """What an API server takes from an answer."""
     assert reply.code == 200
     sent = BODIES[path]
@@ -190,7 +190,7 @@ FAILURES = {
 }
 
 
-def assert_failed(path: str, reply: Answer, code: int = 500) -> None:
+def assert_failed(path: str, reply: JsonResponse, code: int = 500) -> None:
     """That a failure neither allows, nor denies what may not be denied, nor tells why."""
     assert SECRET not in reply.body.decode()
     if path in ("/authorize", "/authenticate"):
@@ -315,7 +315,7 @@ def test_a_failure_of_a_decoder(path: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert isinstance(endpoint, Endpoint)
     monkeypatch.setattr(endpoint._wire, "decode", explode)
     reply = endpoint.answer(written(BODIES[path]), b"")
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, JsonResponse)
     assert reply.code == (200 if path.startswith("/admission") else 500)
     assert b'"allowed":true' not in reply.body
     assert SECRET not in reply.body.decode()
@@ -419,7 +419,7 @@ def waiting(path: str) -> tuple[AnyPolicy, asyncio.Event]:
     return decorated, event
 
 
-def given(path: str, reply: Answer) -> Any:
+def given(path: str, reply: JsonResponse) -> Any:
     """What an answer of HTTP 200 says: allowed, denied with a code, or authenticated."""
     assert reply.code == 200
     said = accepted(path, reply)
@@ -435,12 +435,12 @@ def test_overload(path: str) -> None:
         endpoint = create_app([policy], limits=Limits(max_in_flight=1, max_queue=2)).endpoints[path]
         body = written(BODIES[path])
         flying, queued, late = (endpoint.answer(body, query) for query in (b"", b"", b"timeout=100ms"))
-        assert not isinstance(flying, Answer)
-        assert not isinstance(queued, Answer)
-        assert not isinstance(late, Answer)
+        assert not isinstance(flying, JsonResponse)
+        assert not isinstance(queued, JsonResponse)
+        assert not isinstance(late, JsonResponse)
         tasks = [asyncio.ensure_future(answer) for answer in (flying, queued)]
         shed = endpoint.answer(b"not even read", b"")
-        assert isinstance(shed, Answer)
+        assert isinstance(shed, JsonResponse)
         assert (shed.code, shed.close, json.loads(shed.body)["reason"]) == (429, False, "TooManyRequests")
         turned_down = await late
         if path in ("/authorize", "/authenticate"):  # a denial would be kept
@@ -465,9 +465,9 @@ def test_reviews_that_run_in_place_are_never_sent_away(path: str) -> None:
         app = create_app([policy, quick], limits=Limits(max_in_flight=1, max_queue=0))
         promote(app.runner, quick)
         flying = app.endpoints[slow].answer(written(BODIES[slow]), b"")
-        assert not isinstance(flying, Answer)
+        assert not isinstance(flying, JsonResponse)
         found = app.endpoints[path].answer(written(BODIES[path]), b"")
-        assert isinstance(found, Answer)
+        assert isinstance(found, JsonResponse)
         assert given(path, found) is True
         event.set()
         await flying
@@ -481,8 +481,8 @@ def test_overload_is_counted() -> None:
         app = create_app([policy], limits=Limits(max_in_flight=1, max_queue=1))
         endpoint, body = app.endpoints["/authorize"], written(BODIES["/authorize"])
         flying, late = endpoint.answer(body, b""), endpoint.answer(body, b"timeout=10ms")
-        assert not isinstance(flying, Answer)
-        assert not isinstance(late, Answer)
+        assert not isinstance(flying, JsonResponse)
+        assert not isinstance(late, JsonResponse)
         endpoint.answer(body, b"")
         shown = page(app.metrics.tally).decode()
         assert "webhooks_reviews_in_flight 1.0\n" in shown

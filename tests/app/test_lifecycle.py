@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from webhooks.app.lifecycle import Life, Phase
+from webhooks.app.lifecycle import Lifecycle, Phase
 
 LONG = 3600.0  # seconds
 
 
-def recording(life: Life) -> list[tuple[Phase, Phase]]:
+def recording(life: Lifecycle) -> list[tuple[Phase, Phase]]:
     """Which phase was told, and which it was then."""
     seen: list[tuple[Phase, Phase]] = []
     for phase in list(Phase)[1:]:
@@ -23,7 +23,7 @@ def recording(life: Life) -> list[tuple[Phase, Phase]]:
 
 @pytest.mark.parametrize("phase", Phase)
 def test_it_goes_through_all_phases_on_the_way(phase: Phase) -> None:
-    life = Life()
+    life = Lifecycle()
     seen = recording(life)
     life.advance(phase)
     assert life.phase is phase
@@ -31,7 +31,7 @@ def test_it_goes_through_all_phases_on_the_way(phase: Phase) -> None:
 
 
 def test_it_never_goes_back_and_tells_each_phase_once() -> None:
-    life = Life()
+    life = Lifecycle()
     seen = recording(life)
     for phase in (Phase.DRAINING, Phase.LEAVING, Phase.SERVING, Phase.DRAINING):
         life.advance(phase)
@@ -40,14 +40,14 @@ def test_it_never_goes_back_and_tells_each_phase_once() -> None:
 
 
 def test_who_asks_late_is_told_at_once() -> None:
-    life = Life()
+    life = Lifecycle()
     life.advance(Phase.DRAINING)
     assert recording(life) == [(Phase.LEAVING, Phase.DRAINING), (Phase.DRAINING, Phase.DRAINING)]
 
 
-def on_loop(scenario: Callable[[Life], Coroutine[Any, Any, None]], delay: float) -> None:
+def on_loop(scenario: Callable[[Lifecycle], Coroutine[Any, Any, None]], delay: float) -> None:
     async def run() -> None:
-        life = Life()
+        life = Lifecycle()
         life.heed_signals(delay)
         async with asyncio.timeout(10):
             await scenario(life)
@@ -55,7 +55,7 @@ def on_loop(scenario: Callable[[Life], Coroutine[Any, Any, None]], delay: float)
     asyncio.run(run())
 
 
-async def reached(life: Life, phase: Phase) -> None:
+async def reached(life: Lifecycle, phase: Phase) -> None:
     event = asyncio.Event()
     life.at(phase, event.set)
     await event.wait()
@@ -71,7 +71,7 @@ async def reached(life: Life, phase: Phase) -> None:
     ],
 )
 def test_the_first_signal(number: int, delay: float, phase: Phase) -> None:
-    async def scenario(life: Life) -> None:
+    async def scenario(life: Lifecycle) -> None:
         os.kill(os.getpid(), number)
         await reached(life, phase)
         assert life.phase is phase
@@ -82,7 +82,7 @@ def test_the_first_signal(number: int, delay: float, phase: Phase) -> None:
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 def test_the_second_signal_ends_it_at_once(first: int, second: int) -> None:
-    async def scenario(life: Life) -> None:
+    async def scenario(life: Lifecycle) -> None:
         os.kill(os.getpid(), first)
         await reached(life, Phase.LEAVING)
         os.kill(os.getpid(), second)

@@ -6,14 +6,14 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from webhooks.app import ops_routes as operations
-from webhooks.app.review_metrics import Tally
+from webhooks.app import ops_routes
+from webhooks.app.review_metrics import MetricsSnapshot
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
     ready = {"policies": lambda: True, "shutdown": lambda: True}
-    with TestClient(Starlette(routes=operations.routes({"loop": lambda: True}, ready, Tally))) as client:
+    with TestClient(Starlette(routes=ops_routes.routes({"loop": lambda: True}, ready, MetricsSnapshot))) as client:
         yield client
 
 

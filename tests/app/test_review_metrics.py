@@ -24,11 +24,11 @@ from webhooks import (
     validating,
 )
 from webhooks.app.asgi import WebhookApp
-from webhooks.app.review_metrics import Tally, page
-from webhooks.auth.authenticator import ANYBODY, Caller
-from webhooks.http.responses import Answer
-from webhooks.observability.metrics import Buckets, Counter, Gauge, Histogram, Meters
-from webhooks.plugins.loader import Site
+from webhooks.app.review_metrics import MetricsSnapshot, page
+from webhooks.auth.authenticator import ANONYMOUS, Client
+from webhooks.http.responses import JsonResponse
+from webhooks.observability.metrics import Buckets, Counter, Gauge, Histogram, MetricRegistry
+from webhooks.plugins.loader import PluginContext
 
 from ..support.builders import access_body, admission_body, image_body, pod, token_body
 from ..support.servers import Gate, Server, await_true, serving
@@ -142,14 +142,14 @@ def test_reviews_take_their_time(client: TestClient) -> None:
     assert buckets["AdmissionReview", "+Inf"] == 3
 
 
-def answered(app: WebhookApp, caller: Caller) -> None:
+def answered(app: WebhookApp, caller: Client) -> None:
     """Have a review answered that somebody sent."""
-    assert isinstance(app.endpoints["/images"].answer(b"{}", b"", caller), Answer)
+    assert isinstance(app.endpoints["/images"].answer(b"{}", b"", caller), JsonResponse)
 
 
 def test_callers_are_counted() -> None:
     app = create_app([])
-    for caller in (Caller("apiserver"), ANYBODY, Caller("apiserver", "jane"), Caller("apiserver")):
+    for caller in (Client("apiserver"), ANONYMOUS, Client("apiserver", "jane"), Client("apiserver")):
         answered(app, caller)
     client = TestClient(app)
     assert samples(client, "webhooks_caller_reviews_total", "caller") == {("apiserver",): 2, ("apiserver as jane",): 1}
@@ -158,7 +158,7 @@ def test_callers_are_counted() -> None:
 def test_many_callers_share_a_label() -> None:
     app = create_app([])
     for number in (*range(150), 0, 149):
-        answered(app, Caller(f"caller-{number}"))
+        answered(app, Client(f"caller-{number}"))
     counted = samples(TestClient(app), "webhooks_caller_reviews_total", "caller")
     assert len(counted) == 101
     assert (counted["caller-0",], counted["others",]) == (2, 51)
@@ -240,7 +240,7 @@ def audit(number: int) -> Any:
 
 
 def test_what_plugins_keep() -> None:
-    site = Site()
+    site = PluginContext()
     counter = site.meters.counter("webhooks_taken", "What was taken.", ("type",))
     gauge = site.meters.gauge("webhooks_kept", "What is kept.")
     histogram = site.meters.histogram("webhooks_seconds", "What it took.", (1, 2.5), ("type",))
@@ -266,15 +266,15 @@ def test_what_plugins_keep() -> None:
 
 
 def test_what_plugins_of_several_processes_keep() -> None:
-    def tally(number: int) -> Tally:
-        meters = Meters()
+    def tally(number: int) -> MetricsSnapshot:
+        meters = MetricRegistry()
         meters.counter("webhooks_c", "C.", ("type",)).add(f"type-{number}", amount=number)
         meters.counter("webhooks_c", "C.", ("type",)).add("both", amount=number)
         meters.gauge("webhooks_g", "G.").set(number)
         meters.histogram("webhooks_h", "H.", (1,)).observe(number)
-        return Tally(meters=meters.by_name)
+        return MetricsSnapshot(meters=meters.by_name)
 
-    one, other, total = tally(1), tally(2), Tally()
+    one, other, total = tally(1), tally(2), MetricsSnapshot()
     for each in (one, other):
         total.add(each)
     assert (one, other) == (tally(1), tally(2))
@@ -315,19 +315,23 @@ def test_nothing_of_a_review_is_shown(client: TestClient) -> None:
 
 
 def test_reviews_of_several_processes() -> None:
-    total = Tally()
+    total = MetricsSnapshot()
     for number in (1, 2):
-        total.add(Tally(durations={"ImageReview": Buckets([0] * 13 + [number], number)}, callers={"jane": number}))
-    assert total.settled() == Tally(durations={"ImageReview": Buckets([0] * 13 + [3], 3)}, callers={"jane": 3})
+        total.add(
+            MetricsSnapshot(durations={"ImageReview": Buckets([0] * 13 + [number], number)}, callers={"jane": number})
+        )
+    assert total.settled() == MetricsSnapshot(
+        durations={"ImageReview": Buckets([0] * 13 + [3], 3)}, callers={"jane": 3}
+    )
 
 
 def test_certificates_of_several_processes() -> None:
     """Of ends, the first counts: a process that could not take a new certificate over must be seen."""
-    total = Tally()
-    total.add(Tally(certificates={"serving": 20.0, "ca": 30.0}, reload_failures=1))
-    total.add(Tally(certificates={"serving": 10.0, "client_ca": 40.0}, reload_failures=2))
+    total = MetricsSnapshot()
+    total.add(MetricsSnapshot(certificates={"serving": 20.0, "ca": 30.0}, reload_failures=1))
+    total.add(MetricsSnapshot(certificates={"serving": 10.0, "client_ca": 40.0}, reload_failures=2))
     assert total.certificates == {"serving": 10.0, "ca": 30.0, "client_ca": 40.0}
-    assert total.settled() == Tally(reload_failures=3)
+    assert total.settled() == MetricsSnapshot(reload_failures=3)
     lines = page(total).decode().splitlines()
     assert 'webhooks_certificate_expiry_timestamp_seconds{certificate="serving"} 10.0' in lines
     assert "webhooks_certificate_reload_failures_total 3.0" in lines

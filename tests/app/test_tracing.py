@@ -22,11 +22,11 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from webhooks import AdmissionReview, Allow, Deny, Policy, Replace, authorizing, mutating, validating
 from webhooks.app.asgi import WebhookApp
-from webhooks.app.decision_log import Journal
+from webhooks.app.decision_log import DecisionLog
 from webhooks.app.tracing import Tracing
-from webhooks.auth.authenticator import Caller
+from webhooks.auth.authenticator import Client
 from webhooks.errors import ConfigurationError, MalformedReview
-from webhooks.http.responses import Answer
+from webhooks.http.responses import JsonResponse
 from webhooks.policy.registry import Registry
 
 from ..support.builders import access_body, admission_body, pod, promote, written
@@ -41,7 +41,7 @@ SAMPLED = {b"traceparent": f"00-{TRACE}-{PARENT}-01".encode(), b"tracestate": b"
 class Traced(NamedTuple):
     """What became of a review: the answer, the spans by their names, and the records."""
 
-    answer: Answer
+    answer: JsonResponse
     spans: dict[str, ReadableSpan]
     records: list[Any]
 
@@ -56,15 +56,15 @@ def traced(
 ) -> Traced:
     exporter = InMemorySpanExporter()
     lines: list[bytes] = []
-    journal = Journal(lines.append, denials_only=denials_only)
+    journal = DecisionLog(lines.append, denials_only=denials_only)
     app = WebhookApp(Registry(policies), journal=journal, tracing=Tracing(SimpleSpanProcessor(exporter)))
     if in_place:
         promote(app.runner, *policies)
 
-    async def answered() -> Answer:
+    async def answered() -> JsonResponse:
         sent = written(admission_body("CREATE", pod()) if body is None else body)
-        answer = app.endpoints[path].answer(sent, b"", Caller("apiserver"), headers or {})
-        return answer if isinstance(answer, Answer) else await answer
+        answer = app.endpoints[path].answer(sent, b"", Client("apiserver"), headers or {})
+        return answer if isinstance(answer, JsonResponse) else await answer
 
     answer = asyncio.run(answered())
     return Traced(answer, {span.name: span for span in exporter.get_finished_spans()}, list(map(json.loads, lines)))

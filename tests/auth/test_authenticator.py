@@ -15,10 +15,10 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from webhooks import Allow, certificates, create_app, validating
-from webhooks.auth.authenticator import ANYBODY, Caller, Callers, Met, Refusal
-from webhooks.auth.token_file import Seal, TokenFile, seal
-from webhooks.observability.metrics import Meters
-from webhooks.plugins.loader import Site
+from webhooks.auth.authenticator import ANONYMOUS, Authentication, Authenticator, Client, Rejection
+from webhooks.auth.token_file import TokenFile, TokenHash, seal
+from webhooks.observability.metrics import MetricRegistry
+from webhooks.plugins.loader import PluginContext
 
 from ..support.identities import CLIENT, DAY, SERVER, Identity, identity
 from ..support.servers import (
@@ -55,8 +55,8 @@ APISERVER = {
 }
 
 
-def callers(*names: str, **more: Any) -> Callers:
-    return Callers(Meters(), names=names, **more)
+def callers(*names: str, **more: Any) -> Authenticator:
+    return Authenticator(MetricRegistry(), names=names, **more)
 
 
 # One certificate, one decision.
@@ -76,7 +76,7 @@ def callers(*names: str, **more: Any) -> Callers:
     ],
 )
 def test_a_listed_name(allowed: tuple[str, ...], known_as: str) -> None:
-    assert callers(*allowed).meet(APISERVER) == Caller(known_as)
+    assert callers(*allowed).meet(APISERVER) == Client(known_as)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_listed_name(allowed: tuple[str, ...], known_as: str) -> None:
 )
 def test_names_are_exact(allowed: str) -> None:
     met = callers(allowed).meet(APISERVER)
-    assert isinstance(met, Refusal)
+    assert isinstance(met, Rejection)
     assert (met.code, met.reason) == (403, "unlisted_certificate")
     assert "apiserver, apiserver.svc, spiffe://cluster/apiserver" in met.message
 
@@ -108,18 +108,18 @@ def test_names_are_exact(allowed: str) -> None:
 @pytest.mark.parametrize("certificate", [None, {}])
 def test_no_certificate(certificate: Mapping[str, Any] | None) -> None:
     met = callers().meet(certificate)
-    assert isinstance(met, Refusal)
+    assert isinstance(met, Rejection)
     assert met.reason == "no_certificate"
-    assert Callers(Meters()).meet(certificate) is ANYBODY
+    assert Authenticator(MetricRegistry()).meet(certificate) is ANONYMOUS
 
 
 def test_a_certificate_without_a_name_has_a_number() -> None:
     for subject in ((), ((("commonName", ""),),)):
-        assert callers().meet({"subject": subject, "serialNumber": "0A"}) == Caller("serial 0A")
+        assert callers().meet({"subject": subject, "serialNumber": "0A"}) == Client("serial 0A")
 
 
 def test_a_certificate_that_was_not_asked_for_names_nobody() -> None:
-    assert Callers(Meters()).meet(APISERVER) is ANYBODY
+    assert Authenticator(MetricRegistry()).meet(APISERVER) is ANONYMOUS
 
 
 # Tokens, one in each request.
@@ -129,7 +129,7 @@ def test_a_certificate_that_was_not_asked_for_names_nobody() -> None:
 def tokens(tmp_path: Path) -> TokenFile:
     file = tmp_path / "tokens.csv"
     file.write_text("good-token,jane\nother-token,joe\n")
-    return TokenFile(file, Meters())
+    return TokenFile(file, MetricRegistry())
 
 
 class FixedIssuer:
@@ -138,10 +138,10 @@ class FixedIssuer:
     def __init__(self) -> None:
         self.asked = 0
 
-    def user(self, sealed: Seal, token: bytes) -> str | Refusal | None:
+    def user(self, sealed: TokenHash, token: bytes) -> str | Rejection | None:
         if not self.asked:
             return None
-        return "issued" if sealed == seal(b"issued-token") else Refusal(401, "bad_token", token.decode())
+        return "issued" if sealed == seal(b"issued-token") else Rejection(401, "bad_token", token.decode())
 
     async def refresh(self) -> None:
         self.asked += 1
@@ -168,45 +168,45 @@ class FixedIssuer:
     ],
 )
 def test_a_token_of_the_file(authorization: bytes | None, expected: str, tokens: TokenFile) -> None:
-    found = Callers(Meters(), tokens=tokens).identify(ANYBODY, authorization)
+    found = Authenticator(MetricRegistry(), tokens=tokens).identify(ANONYMOUS, authorization)
     assert found is not None
-    if isinstance(found, Refusal):
+    if isinstance(found, Rejection):
         assert (found.code, found.reason) == (401, expected)
         assert "token," not in found.message
     else:
-        assert found == Caller(user=expected)
+        assert found == Client(user=expected)
 
 
 def test_a_certificate_and_a_token(tokens: TokenFile) -> None:
     both = callers("apiserver", tokens=tokens)
     met = both.meet(APISERVER)
     found = both.identify(met, b"Bearer good-token")
-    assert found == Caller("apiserver", "jane")
+    assert found == Client("apiserver", "jane")
     assert str(found) == "apiserver as jane"
-    assert isinstance(both.identify(met, None), Refusal)
-    assert isinstance(both.identify(both.meet(None), b"Bearer good-token"), Refusal)
-    assert isinstance(both.identify(callers("other").meet(APISERVER), b"Bearer good-token"), Refusal)
+    assert isinstance(both.identify(met, None), Rejection)
+    assert isinstance(both.identify(both.meet(None), b"Bearer good-token"), Rejection)
+    assert isinstance(both.identify(callers("other").meet(APISERVER), b"Bearer good-token"), Rejection)
 
 
 def test_a_file_and_an_issuer(tokens: TokenFile) -> None:
     issuer = FixedIssuer()
-    either = Callers(Meters(), tokens=tokens, issuer=issuer)
+    either = Authenticator(MetricRegistry(), tokens=tokens, issuer=issuer)
 
-    def identified(authorization: bytes) -> Met:
-        return asyncio.run(either.identify_later(ANYBODY, authorization))
+    def identified(authorization: bytes) -> Authentication:
+        return asyncio.run(either.identify_later(ANONYMOUS, authorization))
 
-    assert identified(b"Bearer good-token") == Caller(user="jane")
+    assert identified(b"Bearer good-token") == Client(user="jane")
     assert issuer.asked == 0
-    assert either.identify(ANYBODY, b"Bearer issued-token") is None
-    assert identified(b"Bearer issued-token") == Caller(user="issued")
+    assert either.identify(ANONYMOUS, b"Bearer issued-token") is None
+    assert identified(b"Bearer issued-token") == Client(user="issued")
     assert issuer.asked == 1
-    assert isinstance(identified(b"Bearer another-token"), Refusal)
+    assert isinstance(identified(b"Bearer another-token"), Rejection)
 
 
 def test_where_nothing_is_asked_for_everybody_may_call() -> None:
-    everybody = Callers(Meters())
-    assert everybody.identify(everybody.meet(None), None) is ANYBODY
-    assert str(ANYBODY) == ""
+    everybody = Authenticator(MetricRegistry())
+    assert everybody.identify(everybody.meet(None), None) is ANONYMOUS
+    assert str(ANONYMOUS) == ""
 
 
 @pytest.mark.parametrize(
@@ -220,8 +220,8 @@ def test_where_nothing_is_asked_for_everybody_may_call() -> None:
 def test_handshakes_that_fail(failure: OSError, reason: str | None) -> None:
     if isinstance(failure, ssl.SSLCertVerificationError):
         failure.verify_message = "certificate has expired"
-    meters = Meters()
-    Callers(meters, names=()).note_failure(failure, "127.0.0.1")
+    meters = MetricRegistry()
+    Authenticator(meters, names=()).note_failure(failure, "127.0.0.1")
     counted = meters.by_name["webhooks_callers_refused"].values
     assert counted == ({(reason,): 1.0} if reason else {})
 
@@ -539,13 +539,13 @@ def allows(review: Any) -> Allow:
 
 
 @pytest.fixture
-def site() -> Site:
-    return Site()
+def site() -> PluginContext:
+    return PluginContext()
 
 
 @pytest.mark.parametrize("mounted", [False, True])
-def test_tokens_under_another_server(mounted: bool, tokens: TokenFile, site: Site) -> None:
-    app = create_app([allows], site, callers=Callers(site.meters, tokens=tokens))
+def test_tokens_under_another_server(mounted: bool, tokens: TokenFile, site: PluginContext) -> None:
+    app = create_app([allows], site, callers=Authenticator(site.meters, tokens=tokens))
     client = TestClient(Starlette(routes=[Mount("/hooks", app)]) if mounted else app)
     root = "/hooks" if mounted else ""
     good = {**REVIEWS, "Authorization": "Bearer good-token"}
@@ -560,17 +560,17 @@ def test_tokens_under_another_server(mounted: bool, tokens: TokenFile, site: Sit
     assert site.meters.by_name["webhooks_callers_refused"].values == {("bad_token",): 8.0}
 
 
-def test_a_certificate_cannot_be_seen_under_another_server(site: Site) -> None:
-    client = TestClient(create_app([allows], site, callers=Callers(site.meters, names=["apiserver"])))
+def test_a_certificate_cannot_be_seen_under_another_server(site: PluginContext) -> None:
+    client = TestClient(create_app([allows], site, callers=Authenticator(site.meters, names=["apiserver"])))
     assert client.post(VALIDATE, content=GOOD, headers=REVIEWS).status_code == 403
 
 
 def test_tokens_are_followed_under_another_server(
-    tokens: TokenFile, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tokens: TokenFile, site: PluginContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("webhooks.auth.token_file._LOOK", 0.01)
     new = {**REVIEWS, "Authorization": "Bearer new-token"}
-    with TestClient(create_app([allows], site, callers=Callers(site.meters, tokens=tokens))) as client:
+    with TestClient(create_app([allows], site, callers=Authenticator(site.meters, tokens=tokens))) as client:
         (tmp_path / "tokens.csv").write_text("new-token,joe\n")
         await_true(lambda: client.post(VALIDATE, content=GOOD, headers=new).status_code == 200, "it is taken over")
 

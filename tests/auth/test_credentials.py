@@ -8,17 +8,17 @@ import pytest
 
 from webhooks import certificates
 from webhooks.auth import credentials
-from webhooks.auth.authenticator import ANYBODY, Refusal
+from webhooks.auth.authenticator import ANONYMOUS, Rejection
 from webhooks.errors import ConfigurationError
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 from webhooks.settings import Settings
 
 OIDC = {"oidc_issuer": "https://issuer.example.org", "oidc_audience": "webhooks", "oidc_subject": ("jane",)}
 
 
 def test_nothing_is_asked_for_by_default() -> None:
-    callers = credentials.callers(Settings(), Meters())
-    assert callers.identify(callers.meet(None), None) is ANYBODY
+    callers = credentials.callers(Settings(), MetricRegistry())
+    assert callers.identify(callers.meet(None), None) is ANONYMOUS
 
 
 def test_a_certificate_a_token_or_both(tmp_path: Path) -> None:
@@ -30,9 +30,9 @@ def test_a_certificate_a_token_or_both(tmp_path: Path) -> None:
         (OIDC, True),
         ({**by_certificate, "token_file": tmp_path / "tokens", **OIDC}, True),
     ):
-        callers = credentials.callers(Settings(**asked), Meters())
+        callers = credentials.callers(Settings(**asked), MetricRegistry())
         assert callers.by_token is by_token
-        assert isinstance(callers.meet(None), Refusal) is ("client_ca" in asked)
+        assert isinstance(callers.meet(None), Rejection) is ("client_ca" in asked)
 
 
 @pytest.mark.parametrize(
@@ -54,18 +54,18 @@ def test_a_certificate_a_token_or_both(tmp_path: Path) -> None:
 )
 def test_mistakes(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
-        credentials.callers(Settings(**settings), Meters())
+        credentials.callers(Settings(**settings), MetricRegistry())
     assert says in str(raised.value)
     assert "secret" not in str(raised.value)
 
 
 def test_an_authority_of_the_issuer(tmp_path: Path) -> None:
     certificates.issue(tmp_path, names=["localhost"])
-    assert credentials.callers(Settings(**OIDC, oidc_ca=tmp_path / "ca.pem"), Meters()).by_token
+    assert credentials.callers(Settings(**OIDC, oidc_ca=tmp_path / "ca.pem"), MetricRegistry()).by_token
 
 
 def test_the_extra_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "webhooks.oidc", raising=False)
     monkeypatch.setitem(sys.modules, "joserfc", None)
     with pytest.raises(ConfigurationError, match=r"needs the module joserfc: pip install 'cluster-webhooks\[oidc\]'"):
-        credentials.callers(Settings(**OIDC), Meters())
+        credentials.callers(Settings(**OIDC), MetricRegistry())

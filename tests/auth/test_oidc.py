@@ -16,9 +16,9 @@ from joserfc.registry import HeaderParameter
 
 from webhooks import certificates
 from webhooks.auth import oidc
-from webhooks.auth.authenticator import ANYBODY, Caller, Callers, Met, Refusal
+from webhooks.auth.authenticator import ANONYMOUS, Authentication, Authenticator, Client, Rejection
 from webhooks.auth.oidc import ALGORITHMS, INTERVAL, LASTING, LEEWAY, OidcIssuer
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 
 from ..support.issuer import Issuer, issuing
 from ..support.servers import REVIEWS, review, serving
@@ -63,33 +63,33 @@ class Asking:
     """A server's side, and what it makes of tokens."""
 
     def __init__(self, issuer: Issuer, *subjects: str, ca: Path | None = None) -> None:
-        self.meters = Meters()
+        self.meters = MetricRegistry()
         self.oidc = OidcIssuer(issuer.url, "webhooks", subjects or ("jane",), ca or issuer.ca, self.meters)
         self.oidc._claims._now = lambda: int(oidc.time())
-        self.callers = Callers(self.meters, issuer=self.oidc)
+        self.callers = Authenticator(self.meters, issuer=self.oidc)
 
-    async def about(self, token: str | bytes) -> Met:
+    async def about(self, token: str | bytes) -> Authentication:
         token = token if isinstance(token, bytes) else token.encode()
-        return await self.callers.identify_later(ANYBODY, b"Bearer " + token)
+        return await self.callers.identify_later(ANONYMOUS, b"Bearer " + token)
 
-    def at_once(self, token: str) -> Met | None:
-        return self.callers.identify(ANYBODY, f"Bearer {token}".encode())
+    def at_once(self, token: str) -> Authentication | None:
+        return self.callers.identify(ANONYMOUS, f"Bearer {token}".encode())
 
     @property
     def failures(self) -> float:
         return self.meters.by_name["webhooks_oidc_key_failures"].values.get((), 0.0)  # type: ignore[return-value]
 
 
-def about(issuer: Issuer, token: str | bytes, *subjects: str) -> Met:
+def about(issuer: Issuer, token: str | bytes, *subjects: str) -> Authentication:
     return asyncio.run(Asking(issuer, *subjects).about(token))
 
 
-def refused(met: Met | None) -> tuple[int, str]:
-    assert isinstance(met, Refusal)
+def refused(met: Authentication | None) -> tuple[int, str]:
+    assert isinstance(met, Rejection)
     return met.code, met.reason
 
 
-JANE = Caller(user="jane")
+JANE = Client(user="jane")
 BAD = (401, "bad_token")
 
 
@@ -250,7 +250,7 @@ def test_headers_that_mean_nothing_are_passed_over(issuer: Issuer) -> None:
 
 def test_subjects_are_exact(issuer: Issuer) -> None:
     account = "system:serviceaccount:kube-system:apiserver"
-    assert about(issuer, issuer.token(sub=account), "jane", account) == Caller(user=account)
+    assert about(issuer, issuer.token(sub=account), "jane", account) == Client(user=account)
     for other in ("joe", "Jane", "jane ", f"{account}2", "system:serviceaccount:kube-system"):
         assert refused(about(issuer, issuer.token(sub=other), "jane", account)) == (403, "unlisted_subject")
 

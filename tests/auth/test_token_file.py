@@ -9,7 +9,7 @@ import pytest
 from webhooks.auth import token_file as tokens
 from webhooks.auth.token_file import TokenFile, seal
 from webhooks.errors import ConfigurationError
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 
 from ..support.servers import await_true
 
@@ -19,7 +19,7 @@ SECRET = "3f9c1a-secret"
 def token_file(folder: Path, text: str | bytes, name: str = "tokens.csv") -> TokenFile:
     file = folder / name
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return TokenFile(file, Meters())
+    return TokenFile(file, MetricRegistry())
 
 
 def user(found: TokenFile, token: str = SECRET) -> str | None:
@@ -85,7 +85,7 @@ def test_mistakes_are_told_with_their_place_and_without_the_token(
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="tokens: cannot be read: No such file"):
-        TokenFile(tmp_path / "tokens", Meters())
+        TokenFile(tmp_path / "tokens", MetricRegistry())
 
 
 def test_only_hashes_are_kept(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ class Followed:
     def __init__(self, folder: Path) -> None:
         self.file = folder / "tokens"
         self.file.write_text("old,jane\n")
-        self.meters = Meters()
+        self.meters = MetricRegistry()
         self.tokens = TokenFile(self.file, self.meters)
 
     def look(self, times: int = 2) -> dict[str, str | None]:

@@ -13,7 +13,7 @@ import uvloop
 from tests.bench import bodies
 from tests.bench.servers import BenchError
 from tests.plugins.event_rate_limit.redis_server import redis_settings
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 from webhooks.plugins.event_rate_limit.keys import key
 from webhooks.plugins.event_rate_limit.policy import Limiter, limiting
 from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
@@ -34,8 +34,8 @@ def in_memory() -> dict[str, float]:
     """The microseconds of what is asked of one event, undisturbed."""
     review = admission.decode(bodies.EVENT.read_bytes())
     keys = [key(type_, review) for type_ in TYPES]
-    used_up = MemoryBudget([Limit("Namespace", 1, 1, CACHE)], Meters())
-    one, four = MemoryBudget(ONE, Meters()), MemoryBudget(FOUR, Meters())
+    used_up = MemoryBudget([Limit("Namespace", 1, 1, CACHE)], MetricRegistry())
+    one, four = MemoryBudget(ONE, MetricRegistry()), MemoryBudget(FOUR, MetricRegistry())
     return {
         ONE_IN_MEMORY: _cost(lambda: one.take(keys[1:2])),
         "a decision in memory, 1 limit, no token left": _cost(lambda: used_up.take(keys[1:2])),
@@ -47,7 +47,7 @@ def in_memory() -> dict[str, float]:
 
 
 def _policy(limits: Sequence[Limit], review: admission.AdmissionReview) -> Callable[[], object]:
-    meters = Meters()
+    meters = MetricRegistry()
     policy = limiting(Limiter(limits, meters), MemoryBudget(limits, meters))
     return lambda: policy.call(review)
 
@@ -62,7 +62,7 @@ def in_redis(url: str) -> dict[str, float]:
     keys = [key(type_, review) for type_ in TYPES]
 
     async def waited(limits: Sequence[Limit], keys: Sequence[str]) -> float:
-        meters = Meters()
+        meters = MetricRegistry()
         budget = RedisBudget(limits, redis_settings(url), MemoryBudget(limits, meters), meters)
         await _waits(budget, keys, CALLS // 10)
         waits = await _waits(budget, keys, CALLS)
@@ -96,7 +96,7 @@ class NewKeys(NamedTuple):
 
 def of_new_keys(count: int) -> NewKeys:
     """Take a token of each of so many."""
-    budget = MemoryBudget([Limit("SourceAndObject", 50, 100, CACHE)], Meters())
+    budget = MemoryBudget([Limit("SourceAndObject", 50, 100, CACHE)], MetricRegistry())
     _take(budget, range(CACHE))
     before, started = _resident(), perf_counter()
     _take(budget, range(CACHE, CACHE + count))

@@ -13,9 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
-from webhooks.certificates import Renewal, issue, issue_client, renew
-from webhooks.certificates import storage as files
-from webhooks.certificates import verification as proof
+from webhooks.certificates import Renewal, issue, issue_client, renew, storage, verification
 from webhooks.certificates.names import normal
 from webhooks.errors import ConfigurationError
 
@@ -126,9 +124,9 @@ def test_a_handshake_with_a_caller_who_knows_an_authority(tmp_path: Path, knows:
     authorities = read(pair.ca)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(pair.certificate, pair.key)
-    caller = proof.caller(ssl.VERIFY_X509_STRICT)
+    caller = verification.caller(ssl.VERIFY_X509_STRICT)
     caller.load_verify_locations(cadata=b"".join(authorities[each].public_bytes(Encoding.DER) for each in knows))
-    assert proof.shown(server, caller)["subjectAltName"][0] == ("DNS", NAMES[0])
+    assert verification.shown(server, caller)["subjectAltName"][0] == ("DNS", NAMES[0])
 
 
 def test_a_callers_certificate_makes_the_authority_follow_too(tmp_path: Path) -> None:
@@ -159,7 +157,7 @@ def test_a_renewal_that_is_stopped_goes_on_later(
     issue(tmp_path, names=NAMES, now=NOW)
     [old] = read(tmp_path / "ca.pem")
     now = NOW + years * YEAR
-    write, written = files.write, []
+    write, written = storage.write, []
 
     def stops(path: Path, content: bytes, mode: int) -> None:
         if len(written) == writes:
@@ -167,7 +165,7 @@ def test_a_renewal_that_is_stopped_goes_on_later(
         write(path, content, mode)
         written.append(path.name)
 
-    monkeypatch.setattr(files, "write", stops)
+    monkeypatch.setattr(storage, "write", stops)
     with suppress(Stopped):
         renew(tmp_path, now=now)
     monkeypatch.undo()

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from webhooks.cli.main import main
 from webhooks.cli.main import new as command
 from webhooks.config import file as configured
-from webhooks.policy import loader as loading
+from webhooks.policy import loader
 from webhooks.policy.model import Kind
 
 from ..support.servers import SECONDS
@@ -39,7 +39,7 @@ def test_it_passes_its_own_tests(kind: str, tmp_path: Path) -> None:
     files = [folder / name for name in names]
     assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "".join(f"{file}\n" for file in files), "")
     assert sorted(folder.iterdir()) == sorted(files)
-    [policy] = loading.load([str(folder)])
+    [policy] = loader.load([str(folder)])
     assert (policy.name, policy.kind) == ("first_try", kind)
     pytest_ = [sys.executable, "-m", "pytest", "-v", "-W", "error", "-p", "no:cacheprovider"]
     ran = subprocess.run(pytest_, cwd=folder, capture_output=True, text=True, timeout=SECONDS)

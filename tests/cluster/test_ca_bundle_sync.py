@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from webhooks.certificates import issue
-from webhooks.cluster.ca_bundle_sync import Keeper, keeping
+from webhooks.cluster.ca_bundle_sync import CaBundleSync, keeping
 from webhooks.errors import ConfigurationError
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 from webhooks.settings import Settings
 
 
@@ -29,7 +29,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_keeps_it_from_starting(tmp_path: Path, told: dict, says: str) -> None:
     issue(tmp_path, names=["localhost"])
-    with pytest.raises(ConfigurationError, match=says), keeping(Settings(certs_dir=tmp_path, **told), Meters()):
+    with pytest.raises(ConfigurationError, match=says), keeping(Settings(certs_dir=tmp_path, **told), MetricRegistry()):
         pass
 
 
@@ -46,8 +46,8 @@ class Odd:
 
 def test_an_answer_that_is_none_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     issue(tmp_path, names=["localhost"])
-    cluster, meters = Odd(), Meters()
-    keeper = Keeper("webhooks", tmp_path / "ca.pem", cluster, meters)
+    cluster, meters = Odd(), MetricRegistry()
+    keeper = CaBundleSync("webhooks", tmp_path / "ca.pem", cluster, meters)
     for _ in range(3):
         keeper.attempt()
     assert cluster.asked == 6
@@ -57,5 +57,5 @@ def test_an_answer_that_is_none_is_told_once(tmp_path: Path, caplog: pytest.LogC
 
 
 def test_who_manages_none_needs_nothing(tmp_path: Path) -> None:
-    with keeping(Settings(certs_dir=tmp_path), Meters()):
+    with keeping(Settings(certs_dir=tmp_path), MetricRegistry()):
         pass

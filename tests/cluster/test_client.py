@@ -11,7 +11,7 @@ from typing import ClassVar
 import pytest
 
 from webhooks.certificates import issue
-from webhooks.cluster import Access, Api
+from webhooks.cluster import Access, ClusterClient
 from webhooks.cluster.kubeconfig import User
 from webhooks.errors import ClusterError
 
@@ -68,7 +68,7 @@ def access(tmp_path: Path) -> Iterator[Access]:
 
 
 def test_what_is_sent(access: Access) -> None:
-    with Api(access) as api:
+    with ClusterClient(access) as api:
         assert api.get("/object") == {"kind": "Thing"}
         assert api.get("/none") is None
         assert api.patch("/object", {"a": 1}, "application/merge-patch+json") == {"kind": "Thing"}
@@ -87,7 +87,7 @@ def test_what_is_sent(access: Access) -> None:
     ],
 )
 def test_answers_that_are_none(access: Access, path: str, code: int, says: str) -> None:
-    with Api(access) as api, pytest.raises(ClusterError) as raised:
+    with ClusterClient(access) as api, pytest.raises(ClusterError) as raised:
         api.get(path)
     assert says in str(raised.value)
     assert raised.value.code == code
@@ -97,14 +97,17 @@ def test_answers_that_are_none(access: Access, path: str, code: int, says: str) 
 @pytest.mark.parametrize("name", [None, "other.example.com"])
 def test_a_server_with_another_name_is_not_asked(access: Access, name: str | None) -> None:
     wrong = Access(access.server, access.ca, name, None, access.user)
-    with Api(wrong) as api, pytest.raises(ClusterError, match="does not answer"):
+    with ClusterClient(wrong) as api, pytest.raises(ClusterError, match="does not answer"):
         api.get("/object")
     assert Handler.seen == []
 
 
 def test_a_token_that_cannot_be_sent_is_not_shown(access: Access) -> None:
     wrong = Access(access.server, access.ca, access.server_name, None, User(token="secret\n"))
-    with Api(wrong) as api, pytest.raises(ClusterError, match="cannot be asked: LocalProtocolError") as raised:
+    with (
+        ClusterClient(wrong) as api,
+        pytest.raises(ClusterError, match="cannot be asked: LocalProtocolError") as raised,
+    ):
         api.get("/object")
     assert "secret" not in str(raised.value)
 
@@ -112,10 +115,10 @@ def test_a_token_that_cannot_be_sent_is_not_shown(access: Access) -> None:
 def test_a_proxy_of_the_environment_that_is_none(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "junk://secret")
     with pytest.raises(ClusterError, match="cannot be used: ") as raised:
-        Api(access)
+        ClusterClient(access)
     assert "secret" not in str(raised.value)
 
 
 def test_certificates_that_are_none(access: Access) -> None:
     with pytest.raises(ClusterError, match="the certificates for the cluster are not usable"):
-        Api(Access(access.server, b"no certificate", None, None, access.user))
+        ClusterClient(Access(access.server, b"no certificate", None, None, access.user))

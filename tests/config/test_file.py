@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from webhooks import Allow, Deny, NoOpinion
 from webhooks.cli.main import main
 from webhooks.config import file as configured
-from webhooks.config import strict_yaml as documents
+from webhooks.config import strict_yaml
 from webhooks.errors import ConfigurationError
 from webhooks.limits import Limits
 from webhooks.options import options
@@ -412,7 +412,7 @@ def test_whatever_is_in_it_is_a_configuration_or_a_mistake(tree: Any) -> None:
     head = {"apiVersion": "webhooks.svc.io/v1alpha1", "kind": "WebhookConfiguration"}
     told = "w.yaml:"
     try:
-        document = documents.parse(json.dumps({**head, **tree}).encode(), Path("w.yaml"))
+        document = strict_yaml.parse(json.dumps({**head, **tree}).encode(), Path("w.yaml"))
         document.read(configured.WebhookConfiguration, Path())
     except ConfigurationError as error:
         told = str(error)

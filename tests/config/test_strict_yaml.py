@@ -11,9 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.config import strict_yaml as documents
+from webhooks.config import strict_yaml
 from webhooks.config.strict_yaml import MAX_DEPTH, MAX_SIZE, MAX_VALUES, Document
-from webhooks.config.validation import Finding, Model
+from webhooks.config.validation import FieldError, Model
 from webhooks.errors import ConfigurationError
 
 FILE = Path("limits.yaml")
@@ -22,11 +22,11 @@ FILE = Path("limits.yaml")
 @pytest.fixture(params=["CSafeLoader", "SafeLoader"], ids=["libyaml", "Python"])
 def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both parsers: the slow one is there where the quick one is not."""
-    monkeypatch.setattr(documents, "_Loader", getattr(yaml, request.param))
+    monkeypatch.setattr(strict_yaml, "_Loader", getattr(yaml, request.param))
 
 
 def parse(text: str | bytes) -> Document:
-    return documents.parse(text if isinstance(text, bytes) else text.encode(), FILE)
+    return strict_yaml.parse(text if isinstance(text, bytes) else text.encode(), FILE)
 
 
 def refusal(text: str | bytes) -> str:
@@ -188,9 +188,9 @@ def test_an_error_says_everything_in_the_order_of_the_places() -> None:
     document = parse(PLACES)
     error = document.error(
         [
-            Finding(("limits", 1, "burst"), "Invalid value", "must be even", "7"),
-            Finding(("limits", 0, "burst"), "Required value"),
-            Finding(("apiVersion",), "Forbidden", "unknown field"),
+            FieldError(("limits", 1, "burst"), "Invalid value", "must be even", "7"),
+            FieldError(("limits", 0, "burst"), "Required value"),
+            FieldError(("apiVersion",), "Forbidden", "unknown field"),
         ]
     )
     assert str(error).splitlines() == [
@@ -382,7 +382,7 @@ def test_nothing_takes_long(text: str) -> None:
 def test_a_file(tmp_path: Path) -> None:
     file = tmp_path / "limits.yaml"
     file.write_text("x: 1")
-    document = documents.read(file)
+    document = strict_yaml.read(file)
     assert (document.file, document.tree) == (file, {"x": 1})
 
 
@@ -401,7 +401,7 @@ def test_a_file(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read(name: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("a: b: c")
     with pytest.raises(ConfigurationError) as raised:
-        documents.read(tmp_path / name)
+        strict_yaml.read(tmp_path / name)
     assert str(raised.value).endswith(says)
     assert str(raised.value).isprintable()
     assert str(tmp_path) in str(raised.value)

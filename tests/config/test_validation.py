@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, ValidationInfo, field_validator
 
-from webhooks.config.validation import Finding, Model, check, one_of, shown, supported, written, wrong
+from webhooks.config.validation import FieldError, Model, check, one_of, shown, supported, written, wrong
 
 
 class Color(Enum):
@@ -237,5 +237,5 @@ def test_supported_values() -> None:
 
 
 def test_a_finding() -> None:
-    assert str(Finding(("a",), "Invalid value", "must be b", '"c"')) == 'a: Invalid value: "c": must be b'
-    assert str(Finding((), "Required value")) == "Required value"
+    assert str(FieldError(("a",), "Invalid value", "must be b", '"c"')) == 'a: Invalid value: "c": must be b'
+    assert str(FieldError((), "Required value")) == "Required value"

@@ -8,7 +8,7 @@ import pytest
 
 from webhooks import Allow, __version__, ready
 from webhooks.cli.main import main
-from webhooks.config import file as configured
+from webhooks.config import file
 from webhooks.settings import Settings
 from webhooks.testing import admission
 
@@ -126,8 +126,8 @@ def test_configurations_are_right(objects: list[Json], tmp_path: Path) -> None:
     """By what `webhooks check` goes by."""
     configuration = written(found(objects, "ConfigMap", "webhooks-configuration"), tmp_path)
     written(found(objects, "ConfigMap", "webhooks-policies"), tmp_path / "policies")
-    read = configured.read(configuration / "webhooks.yaml")
-    policies = configured.checked(read)
+    read = file.read(configuration / "webhooks.yaml")
+    policies = file.checked(read)
     assert {each.mode for each in policies} == {"warn"}
     assert "owner" in {each.name for each in policies}
 

@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 
 import webhooks
 from webhooks.config import file as configured
-from webhooks.policy import loader as loading
+from webhooks.policy import loader
 
 from ..support.exposed import metrics
 from ..support.servers import SECONDS
@@ -42,7 +42,7 @@ def blocks(language: str) -> list[pytest.param]:
 def test_policies_in_the_docs_load(code: str, tmp_path: Path) -> None:
     file = tmp_path / "page.py"
     file.write_text(code)
-    assert len(loading.load([str(file)])) > 0
+    assert len(loader.load([str(file)])) > 0
 
 
 def test_what_the_docs_say_of_testing_passes(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_ready_policies_that_the_docs_name_are_there() -> None:
         found = re.findall(r"`(\w+)`", ours)
         assert len(found) == constraints.count("`K8s")
         names |= set(found)
-    assert names - loading.library().keys() == set()
+    assert names - loader.library().keys() == set()
 
 
 FIELDS = {
@@ -116,7 +116,7 @@ FIELDS = {
     "Server": "Server",
     "Limits": "Limits",
     "Policies": "PolicyEntry",
-    "Match": "Narrowing",
+    "Match": "MatchOverride",
     "Exemptions": "ExemptionEntry",
 }
 

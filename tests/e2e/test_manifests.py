@@ -20,14 +20,13 @@ import yaml
 from cryptography import x509
 
 from webhooks import certificates
-from webhooks.certificates import ca_bundle as bundle
-from webhooks.certificates import pairs, signing
+from webhooks.certificates import ca_bundle, pairs, signing
 from webhooks.certificates.authority import _kept
 from webhooks.cluster import Api as ClusterApi
 from webhooks.cluster import connect
-from webhooks.cluster.ca_bundle_sync import Keeper
+from webhooks.cluster.ca_bundle_sync import CaBundleSync
 from webhooks.errors import ClusterError
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 
 from .api import Api
 from .cluster import Another, Cluster
@@ -509,10 +508,10 @@ def test_a_conflict_is_survived(another: Another, served: Served, times: int, ke
     register(another, served, "--failure-policy", "Ignore")
     other = signing.first(datetime.now(UTC)).certificate
     file = served.folder / "other.pem"
-    file.write_bytes(bundle.written([other]))
+    file.write_bytes(ca_bundle.written([other]))
     with connect(another.admin.kubeconfig, None) as cluster, another.api() as api:
         before = bundles(api)
-        keeper = Keeper("webhooks", file, Disturbed(cluster, another, times), Meters())
+        keeper = CaBundleSync("webhooks", file, Disturbed(cluster, another, times), MetricRegistry())
         if kept:
             assert keeper.keep(KINDS[0])
             assert bundles(api)[0] == [other, *before[0]]
@@ -528,12 +527,12 @@ def test_servers_with_authorities_of_their_own_are_all_trusted(another: Another,
     register(another, served, "--failure-policy", "Ignore")
     own = [signing.first(datetime.now(UTC)).certificate for _ in range(2)]
     for number, each in enumerate(own):
-        (served.folder / f"{number}.pem").write_bytes(bundle.written([each]))
+        (served.folder / f"{number}.pem").write_bytes(ca_bundle.written([each]))
 
     def keep(number: int) -> None:
         for _ in range(5):
             with connect(another.admin.kubeconfig, None) as cluster:
-                Keeper("webhooks", served.folder / f"{number}.pem", cluster, Meters()).attempt()
+                CaBundleSync("webhooks", served.folder / f"{number}.pem", cluster, MetricRegistry()).attempt()
 
     threads = [threading.Thread(target=keep, args=(number,)) for number in range(2)]
     for thread in threads:

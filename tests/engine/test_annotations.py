@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.engine.annotations import MAX_ANNOTATION, MAX_WARNING, MAX_WARNINGS, Notes
+from webhooks.engine.annotations import MAX_ANNOTATION, MAX_WARNING, MAX_WARNINGS, ResponseNotes
 from webhooks.reviews.outcomes import Allow, Deny
 
 QUALIFIED_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 
 
 def noted(*outcomes: tuple[str, Allow]) -> Allow:
-    notes = Notes()
+    notes = ResponseNotes()
     for policy, outcome in outcomes:
         notes.add(policy, outcome)
     return notes.on(Allow())
@@ -28,21 +28,21 @@ def audit_of(*pairs: tuple[str, Mapping[str, str]]) -> Mapping[str, str]:
 
 def test_nothing_noted_changes_nothing() -> None:
     outcome = Allow()
-    assert Notes().on(outcome) is outcome
+    assert ResponseNotes().on(outcome) is outcome
 
 
 def test_an_outcome_carries_what_was_noted_and_nothing_else() -> None:
-    notes = Notes()
+    notes = ResponseNotes()
     notes.add("first", Allow(warnings=["a"], audit={"k": "1"}))
     notes.add("second", Deny("no", warnings=["b"], audit={"l": "2"}))
     denial = notes.on(Deny("no", warnings=["own"], audit={"own": "yes"}))
     assert (denial.warnings, denial.audit) == (["a", "b"], {"k": "1", "l": "2"})
     assert denial.message == "no"
-    assert Notes().on(Allow(warnings=["own"], audit={"own": "yes"})) == Allow(warnings=[])
+    assert ResponseNotes().on(Allow(warnings=["own"], audit={"own": "yes"})) == Allow(warnings=[])
 
 
 def test_a_failure_is_noted_as_warning_and_annotation() -> None:
-    notes = Notes()
+    notes = ResponseNotes()
     notes.add_failure("broken")
     outcome = notes.on(Allow())
     assert outcome.warnings == ["policy 'broken' failed and was passed over"]

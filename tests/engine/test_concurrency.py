@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from webhooks.engine.concurrency import Turns
+from webhooks.engine.concurrency import ConcurrencyLimiter
 from webhooks.errors import Overloaded
 from webhooks.limits import Limits
-from webhooks.observability.metrics import Gauge, Meters
+from webhooks.observability.metrics import Gauge, MetricRegistry
 
 from ..support.servers import Gate, review, serving
 
@@ -22,8 +22,8 @@ class Counted:
     """Turns, and what their gauges say."""
 
     def __init__(self, in_flight: int, queue: int) -> None:
-        meters = Meters()
-        self.turns = Turns(Limits(max_in_flight=in_flight, max_queue=queue), meters)
+        meters = MetricRegistry()
+        self.turns = ConcurrencyLimiter(Limits(max_in_flight=in_flight, max_queue=queue), meters)
         self._meters = meters
 
     def gauges(self) -> tuple[float, float]:

@@ -8,12 +8,20 @@ from typing import Any
 import pytest
 
 from webhooks import Allow, Decision, validating
-from webhooks.engine import executor as running
+from webhooks.engine import executor
 from webhooks.engine import invocation as calls
-from webhooks.engine.executor import MAX_OVERRUN, MAX_PROMOTE_AFTER, PROMOTE_AFTER, QUICK, SLOW, Pace, Runner
+from webhooks.engine.executor import (
+    MAX_OVERRUN,
+    MAX_PROMOTE_AFTER,
+    PROMOTE_AFTER,
+    QUICK,
+    SLOW,
+    InlineState,
+    PolicyExecutor,
+)
 from webhooks.engine.invocation import Result
 from webhooks.errors import PolicyTimeout
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 
 from ..support.builders import AnyPolicy, promote
 
@@ -34,7 +42,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(running, "perf_counter", clock)
+    monkeypatch.setattr(executor, "perf_counter", clock)
     monkeypatch.setattr(calls, "perf_counter", clock)
     return clock
 
@@ -53,15 +61,15 @@ class Lab:
     def __init__(self, *policies: AnyPolicy) -> None:
         self.told: list[tuple[str, bool, int]] = []
         self.idle = threading.Event()
-        self.runner = Runner(policies, self.tell, Meters())
+        self.runner = PolicyExecutor(policies, self.tell, MetricRegistry())
 
-    def tell(self, name: str, pace: Pace) -> None:
+    def tell(self, name: str, pace: InlineState) -> None:
         self.told.append((name, pace.in_place, pace.overrun))
         if not pace.overrun:
             self.idle.set()
 
     async def run(self, policy: AnyPolicy, review: Any = None, *, within: float = NEVER) -> Result:
-        deadline = within if math.isinf(within) else running.perf_counter() + within
+        deadline = within if math.isinf(within) else executor.perf_counter() + within
         return await asyncio.wait_for(self.runner.run(policy, review, deadline), 10)
 
 
@@ -87,14 +95,14 @@ def make(function: Callable[[Any], Any], **options: Any) -> AnyPolicy:
     ],
 )
 def test_quick_calls_promote_and_others_take_it_back(calls: list[float], score: int, in_place: bool) -> None:
-    pace = Pace()
+    pace = InlineState()
     for seconds in calls:
         pace.called_in_thread(seconds)
     assert (pace.score, pace.in_place) == (score, in_place)
 
 
 def test_each_slow_call_in_place_doubles_what_it_takes_to_be_promoted() -> None:
-    pace = Pace()
+    pace = InlineState()
     bars = []
     for _ in range(8):
         pace.score = pace.promote_after
@@ -218,7 +226,7 @@ def test_the_seconds_of_a_call_are_told(clock: Clock) -> None:
 
 
 def run_in_place(policy: AnyPolicy, *, within: float = NEVER) -> Result:
-    return Lab(policy).runner.run_in_place(policy, None, running.perf_counter() + within)
+    return Lab(policy).runner.run_in_place(policy, None, executor.perf_counter() + within)
 
 
 @pytest.mark.parametrize(
@@ -316,7 +324,7 @@ def test_threads_past_their_deadline_are_counted_bounded_and_given_back(gate: th
 
 
 def test_a_call_that_never_got_a_thread_keeps_none(monkeypatch: pytest.MonkeyPatch, gate: threading.Event) -> None:
-    monkeypatch.setattr(running, "THREADS", 1)
+    monkeypatch.setattr(executor, "THREADS", 1)
     calls: list[Any] = []
 
     def queued(review: Any) -> Decision:

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import pytest
 
 from webhooks import Allow, Authenticated, Decision, Deny, NoOpinion, Patch, Replace, Unauthenticated, validating
-from webhooks.engine import process_pool as isolation
-from webhooks.engine.executor import Runner
+from webhooks.engine import process_pool
+from webhooks.engine.executor import PolicyExecutor
 from webhooks.engine.invocation import Result
 from webhooks.errors import ConfigurationError, MalformedReview, PolicyFailure, PolicyTimeout
-from webhooks.observability.metrics import Counter, Meters
-from webhooks.policy import loader as loading
+from webhooks.observability.metrics import Counter, MetricRegistry
+from webhooks.policy import loader
 from webhooks.reviews import admission
 
 from ..support.builders import (
@@ -207,9 +207,9 @@ class Lab:
     """A loop in a thread of its own, and on it what runs the policies of a file."""
 
     def __init__(self, file: Path) -> None:
-        self.policies = {policy.name: policy for policy in loading.load([str(file)])}
-        self.meters = Meters()
-        self.runner = Runner(self.policies.values(), ignore_pace, self.meters)
+        self.policies = {policy.name: policy for policy in loader.load([str(file)])}
+        self.meters = MetricRegistry()
+        self.runner = PolicyExecutor(self.policies.values(), ignore_pace, self.meters)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
@@ -415,14 +415,14 @@ def test_what_cannot_be_loaded_there_is_a_mistake(tmp_path: Path) -> None:
 
 
 def test_what_no_policy_file_makes_is_a_mistake() -> None:
-    @validating("pods", isolation=True)
+    @validating("pods", process_pool=True)
     def here(review: Any) -> Decision:
         return Allow()
 
     policy: AnyPolicy = here
 
     async def start() -> None:
-        runner = Runner([policy], ignore_pace, Meters())
+        runner = PolicyExecutor([policy], ignore_pace, MetricRegistry())
         try:
             await runner.start()
         finally:
@@ -435,7 +435,7 @@ def test_what_no_policy_file_makes_is_a_mistake() -> None:
 def test_one_that_cannot_be_replaced_is_tried_again_and_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(isolation, "_PAUSE", 0.01)
+    monkeypatch.setattr(process_pool, "_PAUSE", 0.01)
     file = tmp_path / "policies.py"
     file.write_text(POLICIES)
     lab = Lab(file)

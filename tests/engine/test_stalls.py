@@ -14,14 +14,14 @@ import pytest
 
 from webhooks import Allow, Decision, Deny, Replace, mutating, validating
 from webhooks.engine import stalls
-from webhooks.engine.concurrency import Turns
+from webhooks.engine.concurrency import ConcurrencyLimiter
 from webhooks.engine.dispatcher import Dispatcher, Verdict
-from webhooks.engine.executor import PROMOTE_AFTER, Runner
-from webhooks.engine.invocation import Stalled
-from webhooks.engine.stalls import Stalls
-from webhooks.engine.watchdog import PATIENCE, Pulse
+from webhooks.engine.executor import PROMOTE_AFTER, PolicyExecutor
+from webhooks.engine.invocation import PolicyInterrupted
+from webhooks.engine.stalls import PolicyInterrupter
+from webhooks.engine.watchdog import PATIENCE, LoopWatchdog
 from webhooks.limits import Limits
-from webhooks.observability.metrics import Counter, Meters
+from webhooks.observability.metrics import Counter, MetricRegistry
 from webhooks.policy.registry import Registry
 
 from ..support.builders import AnyPolicy, admission_review, ignore_pace, pod, promote
@@ -40,18 +40,18 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 class Lab:
     """Policies on a loop that has a pulse."""
 
-    meters: Meters = field(default_factory=Meters)
+    meters: MetricRegistry = field(default_factory=MetricRegistry)
 
     def decide(self, *policies: AnyPolicy, timeout: float = 10.0, in_place: bool = True) -> Verdict:
         """The verdict on a pod, after which the loop has turned again."""
         registry = Registry(policies)
-        self.runner = Runner(registry, ignore_pace, self.meters)
-        dispatcher = Dispatcher(registry, self.runner, Turns(Limits(), self.meters))
+        self.runner = PolicyExecutor(registry, ignore_pace, self.meters)
+        dispatcher = Dispatcher(registry, self.runner, ConcurrencyLimiter(Limits(), self.meters))
         if in_place:
             promote(self.runner, *policies)
 
         async def run() -> Verdict:
-            with Pulse(Stalls(self.meters).end).beating():
+            with LoopWatchdog(PolicyInterrupter(self.meters).end).beating():
                 await asyncio.sleep(0)
                 began = time.monotonic()
                 decided = dispatcher.decide(policies[0].kind, admission_review("CREATE", pod()), timeout)
@@ -103,14 +103,14 @@ def test_one_that_waits_in_place_is_asked_again_in_a_thread(caplog: pytest.LogCa
 
 def test_it_has_no_more_time_for_being_asked_again() -> None:
     policy = make(lambda review: time.sleep(LONG), timeout=5.0)
-    runner = Runner([policy], ignore_pace, Meters())
+    runner = PolicyExecutor([policy], ignore_pace, MetricRegistry())
     promote(runner, policy)
 
     async def run() -> float:
-        with Pulse(Stalls(Meters()).end).beating():
+        with LoopWatchdog(PolicyInterrupter(MetricRegistry()).end).beating():
             await asyncio.sleep(0)
             began = time.perf_counter()
-            with pytest.raises(Stalled) as stalled:
+            with pytest.raises(PolicyInterrupted) as stalled:
                 runner.run_in_place(policy, admission_review("CREATE", pod()), began + 10)
             return stalled.value.deadline - began
 
@@ -260,7 +260,7 @@ def test_who_swallows_the_stop_is_stopped_again() -> None:
 
 def test_what_is_kept_by_no_policy_is_let_be() -> None:
     async def run() -> float:
-        with Pulse(Stalls(Meters()).end).beating():
+        with LoopWatchdog(PolicyInterrupter(MetricRegistry()).end).beating():
             await asyncio.sleep(0)
             began = time.monotonic()
             time.sleep(3 * PATIENCE)  # noqa: ASYNC251

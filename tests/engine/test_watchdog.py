@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from webhooks.engine.watchdog import BEAT, PATIENCE, Pulse, Stall
+from webhooks.engine.watchdog import BEAT, PATIENCE, BlockedLoop, LoopWatchdog
 
 LONG = 30.0  # seconds, of what is to be cut short
 BACKTRACKING = re.compile(r"(a+)+$")
@@ -34,14 +34,14 @@ def backtrack() -> None:
 
 @pytest.mark.parametrize(("keep", "waits"), [(wait, True), (compute, False), (backtrack, False)])
 def test_an_alarm_comes_in_the_midst_of_what_keeps_the_loop(keep: Callable[[], None], waits: bool) -> None:
-    stalls: list[Stall] = []
+    stalls: list[BlockedLoop] = []
 
-    def alarmed(stall: Stall) -> None:
+    def alarmed(stall: BlockedLoop) -> None:
         stalls.append(stall)
         raise Cut
 
     async def run() -> float:
-        with Pulse(alarmed).beating():
+        with LoopWatchdog(alarmed).beating():
             await asyncio.sleep(0)
             began = time.monotonic()
             with pytest.raises(Cut):
@@ -58,10 +58,10 @@ def test_an_alarm_comes_in_the_midst_of_what_keeps_the_loop(keep: Callable[[], N
 
 
 def test_it_comes_again_for_as_long_as_that_lasts() -> None:
-    stalls: list[Stall] = []
+    stalls: list[BlockedLoop] = []
 
     async def run() -> None:
-        with Pulse(stalls.append).beating():
+        with LoopWatchdog(stalls.append).beating():
             while len(stalls) < 3:
                 time.sleep(BEAT)  # noqa: ASYNC251
 
@@ -72,10 +72,10 @@ def test_it_comes_again_for_as_long_as_that_lasts() -> None:
 
 
 def test_none_comes_to_a_loop_that_turns() -> None:
-    stalls: list[Stall] = []
+    stalls: list[BlockedLoop] = []
 
     async def run() -> None:
-        pulse = Pulse(stalls.append)
+        pulse = LoopWatchdog(stalls.append)
         assert pulse.silence == 0
         with pulse.beating():
             for _ in range(5):
@@ -91,7 +91,7 @@ def test_nothing_is_left_of_it() -> None:
     before = signal.getsignal(signal.SIGALRM)
 
     async def run() -> None:
-        with Pulse(lambda _: None).beating():
+        with LoopWatchdog(lambda _: None).beating():
             assert signal.getsignal(signal.SIGALRM) != before
 
     asyncio.run(run())
@@ -101,7 +101,7 @@ def test_nothing_is_left_of_it() -> None:
 
 def test_silence_grows_while_the_loop_is_kept() -> None:
     async def run() -> float:
-        pulse = Pulse(lambda _: None)
+        pulse = LoopWatchdog(lambda _: None)
         with pulse.beating():
             time.sleep(2 * BEAT)  # noqa: ASYNC251
             return pulse.silence

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from webhooks.app.asgi import WebhookApp
-from webhooks.http.responses import Answer
+from webhooks.http.responses import JsonResponse
 from webhooks.policy.loader import load
 
 from .laws import POLICIES
@@ -22,12 +22,12 @@ class Endpoints:
         self._runner = runner
         self._app = app
 
-    def answer(self, path: str, body: bytes) -> Answer:
+    def answer(self, path: str, body: bytes) -> JsonResponse:
         found = self._app.endpoints[path].answer(body, b"timeout=10s")
-        if isinstance(found, Answer):
+        if isinstance(found, JsonResponse):
             return found
 
-        async def wait() -> Answer:
+        async def wait() -> JsonResponse:
             return await found
 
         return self._runner.run(wait())

@@ -9,15 +9,15 @@ from itertools import pairwise
 import pytest
 
 from webhooks.http import memory
-from webhooks.http.connections import Connections, Stage
+from webhooks.http.connections import ConnectionTable, Stage
 from webhooks.limits import Limits
-from webhooks.observability.metrics import Counter, Gauge, Meters
+from webhooks.observability.metrics import Counter, Gauge, MetricRegistry
 
 LIMITS = Limits(max_connections=4, max_connections_per_peer=3)
 
 
 @dataclass(eq=False)
-class Caller:
+class Client:
     """A connection as it is seen from here."""
 
     stage: Stage = "idle"
@@ -37,10 +37,10 @@ class Port:
     """The connections of one port."""
 
     def __init__(self, limits: Limits = LIMITS) -> None:
-        self.meters = Meters()
-        self.connections = Connections("reviews", limits, 120.0, self.meters)
+        self.meters = MetricRegistry()
+        self.connections = ConnectionTable("reviews", limits, 120.0, self.meters)
 
-    def connect(self, *callers: Caller) -> None:
+    def connect(self, *callers: Client) -> None:
         for caller in callers:
             self.connections.add(caller)
 
@@ -74,7 +74,7 @@ def ago(seconds: float) -> float:
     ("stage", "seconds"), [("tls", 5), ("header", 5), ("body", 10), ("answer", 10), ("idle", 120), ("end", 5)]
 )
 def test_whoever_keeps_the_server_waiting_has_so_many_seconds(stage: Stage, seconds: float) -> None:
-    port, early, late = Port(), Caller(stage, ago(seconds - 1)), Caller(stage, ago(seconds + 1))
+    port, early, late = Port(), Client(stage, ago(seconds - 1)), Client(stage, ago(seconds + 1))
     port.connect(early, late)
     port.watch()
     assert (early.left, late.left) == (False, True)
@@ -82,7 +82,7 @@ def test_whoever_keeps_the_server_waiting_has_so_many_seconds(stage: Stage, seco
 
 
 def test_whoever_waits_for_policies_has_time() -> None:
-    port, caller = Port(), Caller("policies", -1e9)
+    port, caller = Port(), Client("policies", -1e9)
     port.connect(caller)
     port.watch()
     assert not caller.left
@@ -90,7 +90,7 @@ def test_whoever_waits_for_policies_has_time() -> None:
 
 def test_a_crowd_is_ended_a_few_at_a_time() -> None:
     """Others have their turn in between."""
-    port, callers = Port(Limits(tls_timeout=0.1)), [Caller("tls", ago(1)) for _ in range(100)]
+    port, callers = Port(Limits(tls_timeout=0.1)), [Client("tls", ago(1)) for _ in range(100)]
 
     async def look() -> None:
         port.connect(*callers)
@@ -108,7 +108,7 @@ def test_all_are_admitted_while_there_is_room() -> None:
     port = Port()
     for number in range(4):
         assert port.admit(f"10.0.0.{number}")
-        port.connect(Caller(peer=f"10.0.0.{number}"))
+        port.connect(Client(peer=f"10.0.0.{number}"))
     assert port.counted("") == {(): 4}
     assert port.counted("_ended") == port.counted("_refused") == {}
 
@@ -127,7 +127,7 @@ def test_all_are_admitted_while_there_is_room() -> None:
 def test_those_make_room_that_have_used_most_of_their_time(
     who: tuple[Stage, float], others: list[tuple[Stage, float]]
 ) -> None:
-    callers = [Caller(stage, ago(seconds)) for stage, seconds in (*others, who)]
+    callers = [Client(stage, ago(seconds)) for stage, seconds in (*others, who)]
     port = Port(Limits(max_connections=len(callers)))
     port.connect(*callers)
     assert port.admit("10.0.0.9")
@@ -138,15 +138,15 @@ def test_those_make_room_that_have_used_most_of_their_time(
 
 def test_one_in_sixty_four_makes_room_at_once() -> None:
     port = Port(Limits(max_connections=256))
-    callers = [Caller(since=ago(100 - number / 10)) for number in range(256)]
+    callers = [Client(since=ago(100 - number / 10)) for number in range(256)]
     port.connect(*callers)
     assert port.admit("10.0.0.9")
     assert [caller.aborted for caller in callers] == [True] * 4 + [False] * 252
 
 
 def test_an_address_at_its_limit_makes_room_itself() -> None:
-    port, other = Port(), Caller("tls", ago(4), "10.0.0.2")
-    callers = [Caller(since=ago(30 - number)) for number in range(3)]
+    port, other = Port(), Client("tls", ago(4), "10.0.0.2")
+    callers = [Client(since=ago(30 - number)) for number in range(3)]
     port.connect(other, *callers)
     assert port.admit("10.0.0.1")
     assert [caller.aborted for caller in (*callers, other)] == [True, False, False, False]
@@ -155,14 +155,14 @@ def test_an_address_at_its_limit_makes_room_itself() -> None:
 @pytest.mark.parametrize(("peers", "limit"), [((1, 1, 1), "peer"), ((1, 2, 3, 4), "all")])
 def test_a_new_one_is_refused_where_all_wait_for_policies(peers: tuple[int, ...], limit: str) -> None:
     port = Port()
-    port.connect(*(Caller("policies", peer=f"10.0.0.{peer}") for peer in peers))
+    port.connect(*(Client("policies", peer=f"10.0.0.{peer}") for peer in peers))
     assert not port.admit("10.0.0.1")
     assert port.counted("_refused") == {(limit,): 1}
 
 
 def test_a_crowd_that_cannot_make_room_is_not_looked_at_for_each_new_one() -> None:
     port = Port()
-    callers = [Caller("policies", peer=f"10.0.0.{number}") for number in range(4)]
+    callers = [Client("policies", peer=f"10.0.0.{number}") for number in range(4)]
     port.connect(*callers)
     assert not port.admit("10.0.0.1")
     callers[0].stage, callers[0].since = "idle", ago(1)
@@ -172,14 +172,14 @@ def test_a_crowd_that_cannot_make_room_is_not_looked_at_for_each_new_one() -> No
 
 
 def test_whoever_is_gone_is_counted_no_longer() -> None:
-    port, caller, other = Port(), Caller(), Caller(peer="10.0.0.2")
+    port, caller, other = Port(), Client(), Client(peer="10.0.0.2")
     port.connect(caller, other)
     for _ in range(2):
         port.connections.discard(caller)
     assert port.counted("") == {(): 1}
     for _ in range(3):
         assert port.admit("10.0.0.1")
-        port.connect(Caller("policies"))
+        port.connect(Client("policies"))
     assert port.admit("10.0.0.3")
     assert other.aborted
 
@@ -188,7 +188,7 @@ def test_whoever_is_gone_is_counted_no_longer() -> None:
 def test_memory_is_given_back_when_a_crowd_has_gone(gone: int, given: int, monkeypatch: pytest.MonkeyPatch) -> None:
     times: list[None] = []
     monkeypatch.setattr(memory, "give_back", lambda: times.append(None))
-    port, callers = Port(Limits()), [Caller(since=ago(0)) for _ in range(100)]
+    port, callers = Port(Limits()), [Client(since=ago(0)) for _ in range(100)]
     port.connect(*callers)
     port.watch()
     for caller in callers[:gone]:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, example, given, reject, settings
 from hypothesis import strategies as st
 
 from webhooks import create_app
-from webhooks.http.header_cache import CachedHead, HeadCache, without_length
+from webhooks.http.header_cache import CachedHead, HeaderCache, without_length
 from webhooks.limits import Limits
 
 from ..support.builders import admission_body, written
@@ -136,7 +136,7 @@ def test_a_head_means_what_the_one_in_the_cache_meant(
 
 
 def test_heads_are_found_again() -> None:
-    cache = HeadCache()
+    cache = HeaderCache()
     head = CachedHead(b"/admission/mutate", b"timeout=10s", HEADERS)
     cache.add(b"key", head)
     assert cache.get(b"key") is head
@@ -145,13 +145,13 @@ def test_heads_are_found_again() -> None:
 
 @pytest.mark.parametrize("name", [b"authorization", b"traceparent", b"transfer-encoding", b"expect", b"connection"])
 def test_what_may_differ_or_be_secret_is_not_kept(name: bytes) -> None:
-    cache = HeadCache()
+    cache = HeaderCache()
     cache.add(b"key", CachedHead(b"/admission/mutate", b"", HEADERS | {name: b"a"}))
     assert cache.get(b"key") is None
 
 
 def test_no_caller_fills_the_memory() -> None:
-    cache = HeadCache()
+    cache = HeaderCache()
     for number in range(1000):
         cache.add(b"%d" % number, CachedHead(b"", b"", HEADERS))
     known = [number for number in range(1000) if cache.get(b"%d" % number)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhooks.http.headers import BadHead, Headers, HeadReader, check_framing, check_size
+from webhooks.http.headers import BadRequest, Headers, HeadReader, check_framing, check_size
 from webhooks.limits import Limits
 
 JSON = {b"content-type": b"application/json"}
@@ -61,7 +61,7 @@ def test_heads_that_are_clear(headers: Headers, version: str) -> None:
     ],
 )
 def test_heads_that_are_not(headers: Headers, version: str, says: str) -> None:
-    with pytest.raises(BadHead, match=says) as bad:
+    with pytest.raises(BadRequest, match=says) as bad:
         check_framing(dict(headers), headers, version)
     assert bad.value.code == 400
 
@@ -70,6 +70,6 @@ def test_heads_that_are_too_large() -> None:
     limits = Limits(max_headers=2, max_header_bytes=30)
     check_size(b"/" * 11, [(b"a", b"b" * 5), (b"c", b"d" * 4)], limits)
     for url, headers in ((b"/" * 12, [(b"a", b"b" * 5), (b"c", b"d" * 4)]), (b"", [(b"a", b"")] * 3)):
-        with pytest.raises(BadHead) as bad:
+        with pytest.raises(BadRequest) as bad:
             check_size(url, headers, limits)
         assert bad.value.code == 431

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from webhooks import AdmissionReview, Allow, create_app, validating
-from webhooks.http.outbox import Outbox
+from webhooks.http.outbox import WriteBatcher
 from webhooks.server.review_protocol import ReviewProtocol
 
 from ..support.builders import admission_body, written
@@ -14,7 +14,7 @@ from ..support.servers import request
 from ..support.transports import Line, Recorder, connected
 
 Log = list[tuple[str, bytes]]
-Scene = Callable[[Outbox, Recorder, Recorder, Log], Awaitable[None]]
+Scene = Callable[[WriteBatcher, Recorder, Recorder, Log], Awaitable[None]]
 
 
 def play(scene: Scene) -> Log:
@@ -22,14 +22,14 @@ def play(scene: Scene) -> Log:
     log: Log = []
 
     async def run() -> None:
-        await scene(Outbox(asyncio.get_running_loop()), Recorder("a", log), Recorder("b", log), log)
+        await scene(WriteBatcher(asyncio.get_running_loop()), Recorder("a", log), Recorder("b", log), log)
 
     asyncio.run(run())
     return log
 
 
 def test_answers_leave_when_the_turn_ends() -> None:
-    async def scene(outbox: Outbox, a: Recorder, b: Recorder, log: Log) -> None:
+    async def scene(outbox: WriteBatcher, a: Recorder, b: Recorder, log: Log) -> None:
         outbox.put(a, b"1")
         outbox.put(b, b"2")
         outbox.put(a, b"3")
@@ -43,7 +43,7 @@ def test_answers_leave_when_the_turn_ends() -> None:
 
 
 def test_what_is_done_soon_comes_behind_answers() -> None:
-    async def scene(outbox: Outbox, a: Recorder, b: Recorder, log: Log) -> None:
+    async def scene(outbox: WriteBatcher, a: Recorder, b: Recorder, log: Log) -> None:
         outbox.put(a, b"answer")
         await asyncio.create_task(write(a))
 
@@ -54,7 +54,7 @@ def test_what_is_done_soon_comes_behind_answers() -> None:
 
 
 def test_answers_leave_when_told() -> None:
-    async def scene(outbox: Outbox, a: Recorder, b: Recorder, log: Log) -> None:
+    async def scene(outbox: WriteBatcher, a: Recorder, b: Recorder, log: Log) -> None:
         outbox.put(a, b"1")
         outbox.flush()
         assert log == [("a", b"1")]
@@ -67,12 +67,12 @@ def test_answers_leave_when_told() -> None:
 
 @pytest.mark.parametrize("count", [15, 16, 17, 40])
 def test_no_answer_waits_for_more_than_sixteen(count: int) -> None:
-    async def scene(outbox: Outbox, a: Recorder, b: Recorder, log: Log) -> None:
+    async def scene(outbox: WriteBatcher, a: Recorder, b: Recorder, log: Log) -> None:
         for number in range(count):
             outbox.put(a, b"%d" % number)
         assert len(log) == count // 16 * 16
 
-    async def all_of_it(outbox: Outbox, a: Recorder, b: Recorder, log: Log) -> None:
+    async def all_of_it(outbox: WriteBatcher, a: Recorder, b: Recorder, log: Log) -> None:
         await scene(outbox, a, b, log)
         await asyncio.sleep(0)
 
@@ -80,7 +80,7 @@ def test_no_answer_waits_for_more_than_sixteen(count: int) -> None:
 
 
 def test_a_connection_that_ends_gets_no_more() -> None:
-    async def scene(outbox: Outbox, a: Recorder, b: Recorder, log: Log) -> None:
+    async def scene(outbox: WriteBatcher, a: Recorder, b: Recorder, log: Log) -> None:
         outbox.put(a, b"1")
         outbox.put(b, b"2")
         a.close()

@@ -1,6 +1,6 @@
 import pytest
 
-from webhooks.kube import api_groups as groups
+from webhooks.kube import api_groups
 
 SPELLINGS = {
     "ADMISSION": {"admission.svc.io/v1", "admission.svc.io/v1beta1", "admission.k8s.io/v1", "admission.k8s.io/v1beta1"},
@@ -24,8 +24,8 @@ SPELLINGS = {
 
 @pytest.mark.parametrize(("name", "spellings"), SPELLINGS.items())
 def test_every_group_has_both_spellings(name: str, spellings: set[str]) -> None:
-    assert getattr(groups, name) == spellings
+    assert getattr(api_groups, name) == spellings
 
 
 def test_no_group_goes_untested() -> None:
-    assert {name for name in vars(groups) if name.isupper() and not name.startswith("_")} == set(SPELLINGS)
+    assert {name for name in vars(api_groups) if name.isupper() and not name.startswith("_")} == set(SPELLINGS)

@@ -9,11 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from webhooks import AdmissionReview, Allow, mutating, validating
-from webhooks.config.models import Narrowing
+from webhooks.config.models import MatchOverride
 from webhooks.config.policies import _admission_match
-from webhooks.manifests import conditions
-from webhooks.manifests import webhook_configurations as registrations
-from webhooks.manifests.scope import Wanted
+from webhooks.manifests import conditions, webhook_configurations
+from webhooks.manifests.scope import PolicyScope
 from webhooks.manifests.target import CURRENT, SYSTEM, Target, Version
 from webhooks.policy.model import Policy
 from webhooks.reviews import admission
@@ -67,7 +66,7 @@ def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 narrowing = st.builds(
-    lambda **told: Narrowing.model_validate({key: value for key, value in told.items() if value is not None}),
+    lambda **told: MatchOverride.model_validate({key: value for key, value in told.items() if value is not None}),
     resources=maybe(rules.map(tuple)),
     operations=maybe(operations.map(tuple)),
     namespaces=maybe(globs.map(tuple)),
@@ -150,7 +149,7 @@ def test_what_a_policy_wants_is_sent(
 ) -> None:
     target = Target(per_policy=per_policy, version=version)
     kind = found[0].kind
-    entries = registrations.webhooks(kind, found, target)
+    entries = webhook_configurations.webhooks(kind, found, target)
     written_entries = [entry.written(target) for entry in entries]
     assert [invalid(each) for each in written_entries] == [[]] * len(written_entries)
     labels = {name: {"kubernetes.io/metadata.name": name} if version > Version(1, 20) else {} for name in NAMESPACES}
@@ -180,7 +179,7 @@ def test_own_and_system_namespaces_are_left_out(namespace: str, version: Version
         return Allow()
 
     target = Target(version=version)
-    [entry] = registrations.webhooks("validating", [everything], target)
+    [entry] = webhook_configurations.webhooks("validating", [everything], target)
     labels = {namespace: {"kubernetes.io/metadata.name": namespace}, "a": {"kubernetes.io/metadata.name": "a"}}
     thing = {"metadata": {"name": "web"}}
     assert not selects(entry.written(target), admission_body("CREATE", thing, namespace=namespace), labels)
@@ -221,7 +220,7 @@ def test_a_starting_cluster_is_left_alone(user: str, groups: list[str], resource
         return Allow()
 
     target = Target()
-    [entry] = registrations.webhooks("validating", [everything], target)
+    [entry] = webhook_configurations.webhooks("validating", [everything], target)
     namespaced = resource == "v1/pods"
     body = admission_body(
         "UPDATE",
@@ -235,7 +234,7 @@ def test_a_starting_cluster_is_left_alone(user: str, groups: list[str], resource
 
 
 def _sent(policy: Policy, body: Json, version: Version = CURRENT) -> bool:
-    [entry] = registrations.webhooks(policy.kind, [policy], Target(version=version))
+    [entry] = webhook_configurations.webhooks(policy.kind, [policy], Target(version=version))
     labelled = {"kubernetes.io/metadata.name": "a"} if version > Version(1, 21) else {}
     return selects(entry.written(Target(version=version)), body, {"a": labelled})
 
@@ -248,8 +247,8 @@ def _policy(*rules: str, within: Json | None = None, **told: Any) -> Policy:
     return policy if within is None else replace(policy, within=_admission_match(_narrowed(within)))
 
 
-def _narrowed(told: Json) -> Narrowing:
-    return Narrowing.model_validate(
+def _narrowed(told: Json) -> MatchOverride:
+    return MatchOverride.model_validate(
         {key: tuple(each) if isinstance(each, list) else each for key, each in told.items()}
     )
 
@@ -281,7 +280,7 @@ def test_who_asks_about_everything_leaves_a_starting_cluster_alone(
 ) -> None:
     """Whatever is in no namespace may be what a network needs, and no selector of namespaces leaves that out."""
     target = Target(exempted=("calico-system",))
-    [entry] = registrations.webhooks("validating", [_policy(rule)], target)
+    [entry] = webhook_configurations.webhooks("validating", [_policy(rule)], target)
     groups = ["system:authenticated"]
     if user.startswith("system:serviceaccount:"):
         groups.append(f"system:serviceaccounts:{user.split(':')[2]}")
@@ -293,7 +292,9 @@ def test_who_asks_about_everything_leaves_a_starting_cluster_alone(
 
 
 def test_the_network_has_a_group_of_its_own() -> None:
-    entries = [registrations.webhooks("validating", [_policy(rule)], Target()) for rule in ("cilium.io/*", "apps/*")]
+    entries = [
+        webhook_configurations.webhooks("validating", [_policy(rule)], Target()) for rule in ("cilium.io/*", "apps/*")
+    ]
     assert [entry.can_hinder_start for [entry] in entries] == [True, False]
 
 
@@ -311,7 +312,7 @@ def test_the_network_has_a_group_of_its_own() -> None:
     ],
 )
 def test_api_servers_take_what_is_written(policies: list[Policy]) -> None:
-    entries = registrations.webhooks("validating", policies, Target())
+    entries = webhook_configurations.webhooks("validating", policies, Target())
     assert [invalid(entry.written(Target())) for entry in entries] == [[]]
 
 
@@ -384,7 +385,7 @@ def test_what_no_policy_wants_is_not_sent(policy: Policy, request_: Json) -> Non
 )
 def test_policies_that_go_by_different_things_share_a_webhook(resource: str, user: str, sent: bool) -> None:
     policies = [_policy("pods").named("all"), _policy("configmaps", users=["bob"]).named("bobs")]
-    [entry] = registrations.webhooks("validating", policies, Target())
+    [entry] = webhook_configurations.webhooks("validating", policies, Target())
     body = admission_body(obj={}, resource=resource, namespace="a", userInfo={"username": user})
     webhook = entry.written(Target())
     assert selects(webhook, body, {"a": {}}) is sent
@@ -393,5 +394,5 @@ def test_policies_that_go_by_different_things_share_a_webhook(resource: str, use
 
 def test_conditions_of_one_webhook_have_names_that_differ_only_where_they_must() -> None:
     policy = _policy(namespaces=["team-*"], names=["web-*"], within={"namespaces": ["team-a*"]})
-    found = [each.name for each in conditions.of([Wanted.of(policy)])]
+    found = [each.name for each in conditions.of([PolicyScope.of(policy)])]
     assert found == ["namespaces", "namespaces-2", "names"]

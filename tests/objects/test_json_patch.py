@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from webhooks.errors import PatchError
-from webhooks.objects import json_patch as patching
+from webhooks.objects import json_patch
 from webhooks.objects.json_patch import apply, diff, pointer
 
 SCALARS = st.one_of(
@@ -117,11 +117,11 @@ def test_arrays_of_scalars_take_the_fewest_operations(before, after):
 @given(ARRAYS, ARRAYS)
 @settings(max_examples=80, deadline=None)
 def test_diff_without_alignment_is_still_right(before, after):
-    limit, patching._MAX_CELLS = patching._MAX_CELLS, 0
+    limit, json_patch._MAX_CELLS = json_patch._MAX_CELLS, 0
     try:
         check_round_trip(before, after)
     finally:
-        patching._MAX_CELLS = limit
+        json_patch._MAX_CELLS = limit
 
 
 @given(TREES)
@@ -503,7 +503,7 @@ def patches(draw):
     for _ in range(draw(st.integers(1, 6))):
         places = [pointer(*tokens) for tokens in itertools.islice(paths(work), 40)]
         place = st.sampled_from(places) | st.builds("{}/{}".format, st.sampled_from(places), st.sampled_from("ab01-"))
-        operation = {"op": draw(st.sampled_from(sorted(patching._METHODS))), "path": draw(place)}
+        operation = {"op": draw(st.sampled_from(sorted(json_patch._METHODS))), "path": draw(place)}
         operation["from"] = draw(place)
         operation["value"] = draw(TREES)
         operations.append(operation)

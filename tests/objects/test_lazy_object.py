@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhooks.errors import MalformedReview, PatchError
-from webhooks.objects import lazy_object as objects
+from webhooks.objects import lazy_object
 from webhooks.objects.lazy_object import NULL, Object
 from webhooks.objects.strict_json import load
 from webhooks.reviews import admission
@@ -146,7 +146,7 @@ def test_an_object_is_the_same_however_its_envelope_was_decoded(tree: Json, orde
 
 def test_what_is_only_labelled_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     found, _ = both(pod(labels={"app": "web"}))
-    monkeypatch.setattr(objects.Document, "tree", property(lambda _: pytest.fail("was decoded")))
+    monkeypatch.setattr(lazy_object.Document, "tree", property(lambda _: pytest.fail("was decoded")))
     assert found.labels() == {"app": "web"}
     assert [each.image for each in found.containers(dict)] == ["registry.k8s.io/app:1"]
     assert found.image_volumes() == []
@@ -158,7 +158,7 @@ def test_what_is_only_labelled_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -
 def test_what_is_patched_elsewhere_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     found, _ = both(pod(labels={"app": "web"}, nodeName="a"))
     with monkeypatch.context() as patched:
-        patched.setattr(objects.Document, "tree", property(lambda _: pytest.fail("was decoded")))
+        patched.setattr(lazy_object.Document, "tree", property(lambda _: pytest.fail("was decoded")))
         changed = found.patched([{"op": "replace", "path": "/spec/nodeName", "value": "b"}])
         assert changed is not found
         assert found.patched([{"op": "replace", "path": "/spec/nodeName", "value": "a"}]) is found

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from webhooks.objects import json_patch as patching
+from webhooks.objects import json_patch
 from webhooks.objects.partial_patch import partial_tree
 
 from ..support.builders import Json, pod, written
@@ -45,7 +45,7 @@ def test_only_what_is_led_to_is_decoded(path: str, expected: Json) -> None:
 
 def test_the_rest_is_shared_with_the_result() -> None:
     tree = partial_tree(RAW, [replacing("/metadata/name", "other")])
-    changed = patching.apply(tree, [replacing("/metadata/name", "other")])
+    changed = json_patch.apply(tree, [replacing("/metadata/name", "other")])
     assert changed["metadata"]["name"] == "other"
     assert msgspec.json.encode(changed) == RAW.replace(b'"web"', b'"other"', 1)
 

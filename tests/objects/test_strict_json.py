@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webhooks.errors import MalformedReview
-from webhooks.objects import strict_json as documents
+from webhooks.objects import strict_json
 from webhooks.objects.strict_json import MAX_VALUES, Document, load, load_exactly
 
 from ..support.builders import MAX_INT, MIN_INT, nested, recorded, written
@@ -111,7 +111,7 @@ def no_slow_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(raw: bytes) -> None:
         pytest.fail(f"took the slow way: {raw[:200]!r}")
 
-    monkeypatch.setattr(documents, "load_exactly", refuse)
+    monkeypatch.setattr(strict_json, "load_exactly", refuse)
 
 
 @pytest.mark.parametrize("read", [load, load_exactly])

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.app.review_metrics import Tally, page
-from webhooks.observability import log_writer as lines
-from webhooks.observability.log_writer import LIMIT, Lines, line
-from webhooks.observability.metrics import Meters
+from webhooks.app.review_metrics import MetricsSnapshot, page
+from webhooks.observability import log_writer
+from webhooks.observability.log_writer import LIMIT, LogWriter, line
+from webhooks.observability.metrics import MetricRegistry
 
 MANY = 20_000  # more than there is room for
 
@@ -44,10 +44,10 @@ def pipe() -> Iterator[Pipe]:
     pipe.close()
 
 
-def sending(descriptor: int) -> tuple[Lines, Meters]:
+def sending(descriptor: int) -> tuple[LogWriter, MetricRegistry]:
     """Lines that go to a file, and where those are counted that do not."""
-    meters = Meters()
-    return Lines(descriptor, meters.counter("webhooks_dropped", "Dropped.")), meters
+    meters = MetricRegistry()
+    return LogWriter(descriptor, meters.counter("webhooks_dropped", "Dropped.")), meters
 
 
 # A line.
@@ -133,7 +133,7 @@ def test_nobody_waits_for_a_pipe_that_nobody_reads(pipe: Pipe) -> None:
     for _ in range(MANY):
         way.put(sent)
     assert 0 < way.dropped < MANY
-    assert f"webhooks_dropped_total {way.dropped}.0\n" in page(Tally(meters=meters.by_name)).decode()
+    assert f"webhooks_dropped_total {way.dropped}.0\n" in page(MetricsSnapshot(meters=meters.by_name)).decode()
     way.finish()  # which gives up
     os.close(pipe.reader)
     way.finish()  # which need not any more
@@ -193,7 +193,7 @@ def test_a_line_behind_one_that_was_torn_stands_alone(monkeypatch: pytest.Monkey
         disk.extend(data[:taken])
         return taken
 
-    monkeypatch.setattr(lines.os, "write", write)
+    monkeypatch.setattr(log_writer.os, "write", write)
     way, _ = sending(-1)
     for each in (b'{"a": 1}', b'{"b": 2}', b'{"c": 3}'):
         way._write([each])

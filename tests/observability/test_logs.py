@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from webhooks.observability.log_writer import LIMIT, Lines
+from webhooks.observability.log_writer import LIMIT, LogWriter
 from webhooks.observability.logs import JsonFormatter, LinesHandler
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 
 from ..support.builders import access_body, token_body, written
 from ..support.servers import Reply, Server, review, serving
@@ -80,9 +80,9 @@ def test_what_is_logged_besides_is_text() -> None:
 
 
 def test_what_cannot_be_written_is_lost_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    meters = Meters()
+    meters = MetricRegistry()
     dropped = meters.counter("webhooks_dropped", "Dropped.")
-    handler = LinesHandler(Lines(-1, dropped))
+    handler = LinesHandler(LogWriter(-1, dropped))
     handler.handle(logging.LogRecord("webhooks.test", logging.WARNING, "file.py", 1, "%s", (Unspeakable(),), None))
     handler.lines.finish()
     assert dropped.values == {(): 1}

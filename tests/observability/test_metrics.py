@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhooks.errors import ConfigurationError
-from webhooks.observability.metrics import Buckets, Counter, Gauge, Histogram, Meter, Meters
+from webhooks.observability.metrics import Buckets, Counter, Gauge, Histogram, Meter, MetricRegistry
 
 THREADS = 8
 CALLS = 2_000
 
 
 def test_a_counter_counts_by_its_labels() -> None:
-    counter = Meters().counter("webhooks_decisions", "Decisions.", ("type", "outcome"))
+    counter = MetricRegistry().counter("webhooks_decisions", "Decisions.", ("type", "outcome"))
     for labels in (("User", "allow"), ("User", "allow"), ("Server", "deny")):
         counter.add(*labels)
     counter.add("Server", "deny", amount=2.5)
@@ -27,14 +27,14 @@ def test_a_counter_counts_by_its_labels() -> None:
 
 
 def test_a_gauge_is_what_was_said_last() -> None:
-    gauge = Meters().gauge("webhooks_keys", "Keys.")
+    gauge = MetricRegistry().gauge("webhooks_keys", "Keys.")
     gauge.set(3)
     gauge.set(2)
     assert gauge.values == {(): 2}
 
 
 def test_a_histogram_counts_by_bounds() -> None:
-    histogram = Meters().histogram("webhooks_seconds", "Seconds.", [0.5, 1, 2], ("type",))
+    histogram = MetricRegistry().histogram("webhooks_seconds", "Seconds.", [0.5, 1, 2], ("type",))
     for value in (0, 0.5, 0.6, 3, 4):
         histogram.observe(value, "User")
     assert histogram.values == {("User",): Buckets([2, 1, 0, 2], 8.1)}
@@ -43,7 +43,7 @@ def test_a_histogram_counts_by_bounds() -> None:
 
 
 Use = Callable[..., None]
-USES: dict[str, Callable[[Meters], Use]] = {
+USES: dict[str, Callable[[MetricRegistry], Use]] = {
     "counter": lambda meters: meters.counter("webhooks_c", "C.", ("type",)).add,
     "gauge": lambda meters: lambda *labels: meters.gauge("webhooks_g", "G.", ("type",)).set(1, *labels),
     "histogram": lambda meters: (
@@ -56,7 +56,7 @@ USES: dict[str, Callable[[Meters], Use]] = {
 @pytest.mark.parametrize("labels", [(), ("a", "b"), (1,), (None,)])
 def test_the_labels_of_a_call_must_fit(kind: str, labels: tuple[Any, ...]) -> None:
     """Else the process that adds up could not read what it is told."""
-    meters = Meters()
+    meters = MetricRegistry()
     use = USES[kind](meters)
     with pytest.raises(TypeError, match="these labels take a text each: type"):
         use(*labels)
@@ -76,7 +76,7 @@ def switching() -> Iterator[None]:
 
 
 def test_threads_lose_no_increment() -> None:
-    meters = Meters()
+    meters = MetricRegistry()
     counter = meters.counter("webhooks_c", "C.", ("type",))
     histogram = meters.histogram("webhooks_h", "H.", (1,), ("type",))
     labels = [str(number) for number in range(CALLS) for _ in range(2)]  # each is new to all of them at once
@@ -100,7 +100,7 @@ def test_threads_lose_no_increment() -> None:
 
 
 def test_who_asks_for_the_same_counts_together() -> None:
-    meters = Meters()
+    meters = MetricRegistry()
     assert meters.counter("webhooks_c", "C.", ("a",)) is meters.counter("webhooks_c_total", "The same.", ("a",))
     assert meters.gauge("webhooks_g", "G.") is meters.gauge("webhooks_g", "G.")
     assert meters.histogram("webhooks_h", "H.", [1, 2]) is meters.histogram("webhooks_h", "H.", (1.0, 2.0))
@@ -118,8 +118,8 @@ def test_who_asks_for_the_same_counts_together() -> None:
         lambda meters: meters.histogram("webhooks_h", "H.", (1, 3)),
     ],
 )
-def test_one_name_is_one_meter(ask: Callable[[Meters], Meter]) -> None:
-    meters = Meters()
+def test_one_name_is_one_meter(ask: Callable[[MetricRegistry], Meter]) -> None:
+    meters = MetricRegistry()
     meters.counter("webhooks_x", "X.", ("a",))
     meters.histogram("webhooks_h", "H.", (1, 2))
     with pytest.raises(ConfigurationError, match=r"webhooks_[xh]: two metrics have this name: a (counter|histogram) "):
@@ -131,19 +131,19 @@ def test_one_name_is_one_meter(ask: Callable[[Meters], Meter]) -> None:
 )
 def test_names_that_are_none(name: str) -> None:
     with pytest.raises(ConfigurationError, match="is no name for a metric"):
-        Meters().counter(name, "A counter.")
+        MetricRegistry().counter(name, "A counter.")
 
 
 @pytest.mark.parametrize("label", ["", "a-b", "1", "__a", "le", "a\n"])
 def test_labels_that_are_none(label: str) -> None:
     with pytest.raises(ConfigurationError, match="webhooks_a: no labels of a metric"):
-        Meters().counter("webhooks_a", "A counter.", ("good", label))
+        MetricRegistry().counter("webhooks_a", "A counter.", ("good", label))
 
 
 @pytest.mark.parametrize("bounds", [(), (1, 1), (2, 1), (1, float("inf")), (float("nan"), 1)])
 def test_bounds_rise(bounds: tuple[float, ...]) -> None:
     with pytest.raises(ConfigurationError, match="webhooks_a: the bounds of a histogram are numbers that rise"):
-        Meters().histogram("webhooks_a", "A histogram.", bounds)
+        MetricRegistry().histogram("webhooks_a", "A histogram.", bounds)
 
 
 # Several processes.
@@ -151,8 +151,8 @@ def test_bounds_rise(bounds: tuple[float, ...]) -> None:
 calls = st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 5)))
 
 
-def counted(given: list[tuple[str, int]]) -> Meters:
-    meters = Meters()
+def counted(given: list[tuple[str, int]]) -> MetricRegistry:
+    meters = MetricRegistry()
     counter = meters.counter("webhooks_c", "C.", ("type",))
     gauge = meters.gauge("webhooks_g", "G.", ("type",))
     histogram = meters.histogram("webhooks_h", "H.", (1, 3), ("type",))

@@ -23,10 +23,10 @@ from webhooks import (
     validating,
 )
 from webhooks.errors import ConfigurationError
-from webhooks.http.responses import Answer
+from webhooks.http.responses import JsonResponse
 from webhooks.kube.globs import Globs
 from webhooks.objects.json_patch import apply
-from webhooks.offline.evaluation import Remark, Reviewed, Reviewer
+from webhooks.offline.evaluation import Message, Reviewer, ReviewResult
 from webhooks.offline.requests import Requests
 from webhooks.offline.sources import Manifest, Problem
 from webhooks.policy.exemptions import Exemption
@@ -82,14 +82,14 @@ def latest(**metadata: Any) -> dict[str, Any]:
     return {**pod(), "metadata": {"name": "web", **metadata}, "spec": spec}
 
 
-def review(tree: Any, *policies: AnyPolicy, **options: Any) -> Reviewed | Problem:
+def review(tree: Any, *policies: AnyPolicy, **options: Any) -> ReviewResult | Problem:
     reviewer = Reviewer(Registry(policies), Requests(**options))
     return asyncio.run(reviewer.review(Manifest("f.yaml", 3, tree)))
 
 
-def reviewed(tree: Any, *policies: AnyPolicy, **options: Any) -> Reviewed:
+def reviewed(tree: Any, *policies: AnyPolicy, **options: Any) -> ReviewResult:
     found = review(tree, *policies, **options)
-    assert isinstance(found, Reviewed)
+    assert isinstance(found, ReviewResult)
     return found
 
 
@@ -97,7 +97,7 @@ def test_allowed_changed_and_denied() -> None:
     assert reviewed(pod(), no_latest).verdict == "allowed"
     assert reviewed(latest(), no_latest).verdict == "denied"
     changed = reviewed(pod(), *ALL)
-    assert (changed.verdict, changed.changed_by, changed.warnings) == ("changed", ["mark"], [Remark("marked", "seen")])
+    assert (changed.verdict, changed.changed_by, changed.warnings) == ("changed", ["mark"], [Message("marked", "seen")])
     assert changed.audit == {"operation": "CREATE"}
     assert changed.result["metadata"]["labels"] == {"marked": "yes"}
 
@@ -213,7 +213,7 @@ ENDED = Exemption("was moved", names=Globs(["web"]), expires=PAST)
 ENDED_WARNING = "an exemption ended 2020-01-01 00:00 UTC (was moved)"
 
 
-def said(remarks: Sequence[Remark]) -> list[str]:
+def said(remarks: Sequence[Message]) -> list[str]:
     return list(map(str, remarks))
 
 
@@ -275,9 +275,9 @@ def test_a_denial_that_is_enforced_stands_beside_those_that_are_not() -> None:
     assert said(found.warnings) == ["no_latest: latest: a"]
 
 
-async def answered(endpoint: Any, body: bytes) -> Answer:
+async def answered(endpoint: Any, body: bytes) -> JsonResponse:
     found = endpoint.answer(body, b"")
-    return found if isinstance(found, Answer) else await found
+    return found if isinstance(found, JsonResponse) else await found
 
 
 def on_a_server(request: dict[str, Any], policies: Sequence[AnyPolicy]) -> tuple[bool, list[str], dict[str, str], Any]:
@@ -298,7 +298,7 @@ def on_a_server(request: dict[str, Any], policies: Sequence[AnyPolicy]) -> tuple
     return True, warnings, audit, request.get("object")
 
 
-def as_users_see(remark: Remark) -> str:
+def as_users_see(remark: Message) -> str:
     """A warning in a server's words, which puts no name before a policy's own, and keeps to itself why one failed."""
     failed = f"policy {remark.policy!r} failed"
     return remark.text if remark.text == "seen" else re.sub(r"(?<=: )failed: .*", failed, str(remark))

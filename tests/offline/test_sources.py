@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from webhooks.offline import sources as streams
+from webhooks.offline import sources
 from webhooks.offline.sources import Manifest, Problem, parse, read
 
 POD = "apiVersion: v1\nkind: Pod\n"
@@ -122,7 +122,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
 
 
 def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "MAX_SIZE", 10)
+    monkeypatch.setattr(sources, "MAX_SIZE", 10)
     assert list(parse(b" " * 11, "f")) == [Problem("f", 0, "more than 10 bytes")]
 
 
@@ -131,7 +131,7 @@ def test_progress_adds_up(tmp_path: Path) -> None:
     told: list[int] = []
     list(read([str(tmp_path)], told.append))
     assert len(told) == 3
-    assert sum(told) == streams.size([str(tmp_path)])
+    assert sum(told) == sources.size([str(tmp_path)])
 
 
 PIECES = [

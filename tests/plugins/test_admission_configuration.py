@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from webhooks.errors import ConfigurationError
-from webhooks.plugins import admission_configuration as admission
+from webhooks.plugins import admission_configuration
 
 REGISTERED = {"EventRateLimit", "Quota", "Gadget"}
 HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
@@ -16,7 +16,7 @@ HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\npl
 def read(folder: Path, text: str) -> list[tuple[str, Any]]:
     file = folder / "admission.yaml"
     file.write_text(text)
-    return [(entry.name, entry.document().tree) for entry in admission.read(file, REGISTERED)]
+    return [(entry.name, entry.document().tree) for entry in admission_configuration.read(file, REGISTERED)]
 
 
 def refusal(folder: Path, text: str) -> list[str]:
@@ -64,7 +64,7 @@ def test_places(tmp_path: Path) -> None:
     (tmp_path / "quota.yaml").write_text("# a comment\na: 1")
     file = tmp_path / "admission.yaml"
     file.write_text(f"{HEAD}- name: Quota\n  path: quota.yaml\n- name: Gadget\n  configuration:\n    b: 2\n")
-    quota, gadget = (entry.document() for entry in admission.read(file, REGISTERED))
+    quota, gadget = (entry.document() for entry in admission_configuration.read(file, REGISTERED))
     assert (quota.file, quota.place(("a",))) == (tmp_path / "quota.yaml", (2, 4))
     assert (gadget.file, gadget.place(("b",))) == (file, (8, 8))
 
@@ -123,7 +123,7 @@ def test_no_plugins_are_installed(tmp_path: Path) -> None:
     file = tmp_path / "admission.yaml"
     file.write_text(f"{HEAD}- name: Quota\n")
     with pytest.raises(ConfigurationError, match=r'Unsupported value: "Quota": no plugins are installed$'):
-        admission.read(file, ())
+        admission_configuration.read(file, ())
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

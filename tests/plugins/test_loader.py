@@ -11,9 +11,9 @@ from starlette.testclient import TestClient
 
 from webhooks import create_app
 from webhooks.errors import ConfigurationError
-from webhooks.observability.metrics import Meters
-from webhooks.plugins import loader as plugin
-from webhooks.plugins.loader import Site
+from webhooks.observability.metrics import MetricRegistry
+from webhooks.plugins import loader
+from webhooks.plugins.loader import PluginContext
 
 from ..support.builders import admission_body, pod
 from ..support.packages import install
@@ -87,15 +87,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def load(folder: Path, text: str, site: Site) -> list[plugin.AnyPolicy]:
+def load(folder: Path, text: str, site: PluginContext) -> list[loader.AnyPolicy]:
     file = folder / "admission.yaml"
     file.write_text(HEAD + text)
-    return plugin.load(file, site)
+    return loader.load(file, site)
 
 
 def refusal(folder: Path, text: str) -> list[str]:
     with pytest.raises(ConfigurationError) as raised:
-        load(folder, text, Site())
+        load(folder, text, PluginContext())
     return str(raised.value).replace(f"{folder}/", "").splitlines()
 
 
@@ -104,7 +104,7 @@ def refusal(folder: Path, text: str) -> list[str]:
 
 def test_policies_of_plugins(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "gadget.yaml").write_text("names: [bad]")
-    site = Site(3)
+    site = PluginContext(3)
     policies = load(folder, "- name: Yields\n- {name: Gadget, path: gadget.yaml}\n", site)
     assert [policy.name for policy in policies] == ["one", "two", "gadget"]
     with TestClient(create_app(policies, site)) as client:
@@ -170,11 +170,11 @@ def test_two_packages_that_register_one_name(folder: Path) -> None:
     assert line.startswith("plugin 'Gadget' is registered more than once, by ")
     assert "gadgets:configure of gadgets 1.0" in line
     assert "widgets:configure of widgets 1.0" in line
-    assert len(load(folder, "- name: Widget\n", Site())) == 2
+    assert len(load(folder, "- name: Widget\n", PluginContext())) == 2
 
 
 def test_a_metric_of_the_servers_own(folder: Path) -> None:
-    site = Site()
+    site = PluginContext()
     site.meters.counter("webhooks_reviews_total", "Mine.")
     with pytest.raises(ConfigurationError, match="webhooks_reviews: a plugin's metric has a name of the server's own"):
         create_app([], site)
@@ -196,7 +196,7 @@ def test_the_end_comes_once_and_in_reverse(caplog: pytest.LogCaptureFixture) -> 
     async def raises() -> None:
         raise ValueError("a secret")
 
-    site = Site(1, Meters())
+    site = PluginContext(1, MetricRegistry())
     site.at_end(closing("first"))
     site.at_end(raises)
     site.at_end(closing("last"))
@@ -208,12 +208,12 @@ def test_the_end_comes_once_and_in_reverse(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_the_end_waits_for_nobody_for_long(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(plugin, "_PATIENCE", 0.01)
+    monkeypatch.setattr(loader, "_PATIENCE", 0.01)
 
     async def hangs() -> None:
         await asyncio.Event().wait()
 
-    site = Site()
+    site = PluginContext()
     site.at_end(hangs)
     asyncio.run(site.close())
     assert len(caplog.records) == 1

@@ -15,7 +15,7 @@ from ..support.caller import accept_admission, accept_authorization, accept_imag
 
 PATHS = {admission: ("/mutate", "/validate"), authorization: ("/authorize",), images: ("/images",)}
 
-UNASKED = {  # by the requests that were recorded
+NO_POLICY_OUTCOME = {  # by the requests that were recorded
     "block_load_balancer",
     "block_node_port",
     "deny_impersonation",
@@ -67,4 +67,4 @@ def test_real_requests_never_make_it_fail(path: Path, group: str) -> None:
             accept_authorization(body, answer)
         else:
             accept_images(body, answer)
-    assert (asked > 0) is (path.stem not in UNASKED)
+    assert (asked > 0) is (path.stem not in NO_POLICY_OUTCOME)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from webhooks.errors import ConfigurationError, LoadError
-from webhooks.policy import loader as loading
+from webhooks.policy import loader
 from webhooks.policy.loader import library, load, load_file
 
 POLICY = """
@@ -69,7 +69,7 @@ def test_the_ready_policies_are_found_by_name() -> None:
 
 def test_the_ready_policies_lie_inside_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, {"library/only.py": POLICY.format(name="only")})
-    monkeypatch.setattr(loading.resources, "files", lambda package: tmp_path)
+    monkeypatch.setattr(loader.resources, "files", lambda package: tmp_path)
     assert list(library()) == ["only"]
     assert names("library:only") == ["only"]
 

@@ -6,14 +6,14 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from ..support.load import VALIDATE, Caller, Load, Service, is_ready
+from ..support.load import VALIDATE, Client, Load, Service, is_ready
 from ..support.servers import POLICIES, SECONDS, Connection, Reply, Server, await_true, review, serving
 from .figures import Figure, Size
 
 LEAVING = ("--shutdown-delay", "2s")
 
 
-def go_on(callers: list[Caller]) -> None:
+def go_on(callers: list[Client]) -> None:
     """Wait until each has been answered some more."""
     before = [len(caller.seconds) for caller in callers]
     await_true(
@@ -32,7 +32,7 @@ def test_item_08_sigterm(size: Size, figure: Figure, tmp_path: Path) -> None:
             return stack.enter_context(serving(tmp_path / name, *LEAVING))
 
         service = Service(start("first"), start("second"))
-        callers = [Caller(service.connect, keeps=each % 2 == 0) for each in range(4)]
+        callers = [Client(service.connect, keeps=each % 2 == 0) for each in range(4)]
         codes = []
         with service.watched(), Load(callers).running() as load:
             for each in range(number):
@@ -89,7 +89,7 @@ def test_item_09_killed_workers(size: Size, figure: Figure, tmp_path: Path) -> N
     number, bound = size.of((5, 10.0), (50, 2.0))
     with serving(tmp_path, "--workers", 2, policies=POLICIES + WHO) as server:
         asks = [Asking() for _ in range(8)]
-        callers = [Caller(lambda: Connection(server.port, server.tls, patience=SECONDS), ask) for ask in asks]
+        callers = [Client(lambda: Connection(server.port, server.tls, patience=SECONDS), ask) for ask in asks]
         seconds, others, lost = [], 0, 0
         with Load(callers).running() as load:
             for each in range(number):

@@ -15,7 +15,7 @@ from webhooks.engine.process_worker import _LARGE
 
 from ..auth.test_authenticator import counted
 from ..server.test_shutdown import children
-from ..support.load import Caller, Load, asking
+from ..support.load import Client, Load, asking
 from ..support.servers import Server, await_true, review, serving
 from .figures import Figure, Size
 
@@ -311,7 +311,7 @@ def others(server: Server) -> Load:
     """Somebody whose reviews have nothing to do with the policies that hang."""
     right = server.post(path_of("quick"), review())
     assert right.json()["response"]["allowed"] is True
-    return Load([Caller(server.connect, asking(path_of("quick"), review(), right.body))])
+    return Load([Client(server.connect, asking(path_of("quick"), review(), right.body))])
 
 
 def waits(load: Load, every: float = 0.005) -> list[float]:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from ..support.load import VALIDATE, Caller, Load, is_allowed
+from ..support.load import VALIDATE, Client, Load, is_allowed
 from ..support.servers import REVIEWS, Connection, Server, await_true, chunked, review, serving
 from .figures import Figure, Size
 from .peers import keeping_waiting
@@ -89,7 +89,7 @@ def open_connections(server: Server) -> float:
 
 def good(server: Server, seconds: float) -> Load:
     """Callers that behave, as those of an API server do."""
-    callers = [Caller(server.connect, is_allowed(f"uid-{number}")) for number in range(4)]
+    callers = [Client(server.connect, is_allowed(f"uid-{number}")) for number in range(4)]
     with Load(callers).running() as load:
         time.sleep(seconds)
     assert load.failures == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..support.builders import access_body, admission_body, image_body, pod, token_body, written
 from ..support.caller import accept_admission
-from ..support.load import VALIDATE, Ask, Caller, Load, asking, is_allowed
+from ..support.load import VALIDATE, Ask, Client, Load, asking, is_allowed
 from ..support.servers import REVIEWS, Server, request, review, serving
 from .figures import Figure, Size
 
@@ -28,7 +28,7 @@ def patched(server: Server, uid: str) -> Ask:
 def test_item_01_kept_connections(size: Size, figure: Figure, tmp_path: Path) -> None:
     seconds = size.of(3, 60)
     with serving(tmp_path) as server:
-        callers = [Caller(server.connect, patched(server, f"uid-{number}")) for number in range(25)]
+        callers = [Client(server.connect, patched(server, f"uid-{number}")) for number in range(25)]
         with Load(callers).running() as load:
             time.sleep(seconds)  # it is this long that is tried
     figure(
@@ -44,7 +44,7 @@ def test_item_01_kept_connections(size: Size, figure: Figure, tmp_path: Path) ->
 def test_item_02_a_connection_for_every_request(size: Size, figure: Figure, tmp_path: Path) -> None:
     seconds = size.of(3, 30)
     with serving(tmp_path) as server:
-        callers = [Caller(server.connect, is_allowed(f"uid-{number}"), keeps=False) for number in range(8)]
+        callers = [Client(server.connect, is_allowed(f"uid-{number}"), keeps=False) for number in range(8)]
         with Load(callers).running() as load:
             time.sleep(seconds)
     figure(
@@ -93,7 +93,7 @@ def test_item_03_a_thousand_at_once(size: Size, figure: Figure, tmp_path: Path) 
     assert took < 10
 
 
-def mixture(server: Server) -> list[Caller]:
+def mixture(server: Server) -> list[Client]:
     """All kinds of calls, those included that are refused or that a policy fails at."""
 
     def known(path: str, body: bytes, code: int = 200) -> Ask:
@@ -113,8 +113,8 @@ def mixture(server: Server) -> list[Caller]:
         known("/images", written(image_body("a"))),
         known("/nowhere", b"{}", 404),
     ]
-    kept = [Caller(server.connect, ask) for ask in asks]
-    return kept + [Caller(server.connect, asks[number], keeps=False) for number in range(2)]
+    kept = [Client(server.connect, ask) for ask in asks]
+    return kept + [Client(server.connect, asks[number], keeps=False) for number in range(2)]
 
 
 def test_item_04_soak(size: Size, figure: Figure, tmp_path: Path) -> None:
@@ -139,8 +139,8 @@ def test_item_04_soak(size: Size, figure: Figure, tmp_path: Path) -> None:
 def test_item_05_large_reviews_among_small_ones(size: Size, figure: Figure, tmp_path: Path) -> None:
     seconds, bound = size.of((5, 1000), (30, 100))
     with serving(tmp_path) as server:
-        small = Load([Caller(server.connect, is_allowed(f"uid-{number}")) for number in range(4)])
-        large = Load([Caller(server.connect, is_allowed("uid-large", **LARGE))])
+        small = Load([Client(server.connect, is_allowed(f"uid-{number}")) for number in range(4)])
+        large = Load([Client(server.connect, is_allowed("uid-large", **LARGE))])
         with small.running(), large.running():
             time.sleep(seconds)
     figure(

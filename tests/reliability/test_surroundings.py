@@ -13,7 +13,7 @@ import pytest
 from ..auth.test_authenticator import counted
 from ..support.builders import access_body, admission_body, image_body, pod, token_body, written
 from ..support.caller import accept_admission, accept_images
-from ..support.load import Caller, Load
+from ..support.load import Client, Load
 from ..support.servers import REVIEWS, Connection, Reply, Server, await_true, request, review, serving, webhooks
 from .figures import Figure, Size
 
@@ -342,7 +342,7 @@ def test_item_25_yaml_bombs_for_a_running_server(tmp_path: Path, figure: Figure,
             assert reply.body == right.body
             return reply
 
-        with Load([Caller(server.connect, ask)]).running() as load:
+        with Load([Client(server.connect, ask)]).running() as load:
             for number, bomb in enumerate(bombs(size).values(), 1):
                 new = file.with_name("new")
                 new.write_bytes(bomb)

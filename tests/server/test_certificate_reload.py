@@ -13,12 +13,11 @@ import pytest
 import uvloop
 
 from webhooks import certificates
-from webhooks.app.review_metrics import Tally
-from webhooks.certificates import signing
-from webhooks.certificates import verification as proof
+from webhooks.app.review_metrics import MetricsSnapshot
+from webhooks.certificates import signing, verification
 from webhooks.errors import ConfigurationError
-from webhooks.server import certificate_reload as following
-from webhooks.server.certificate_reload import Follower, renewing
+from webhooks.server import certificate_reload
+from webhooks.server.certificate_reload import CertificateReloader, renewing
 from webhooks.server.tls import Files
 from webhooks.settings import Settings
 
@@ -36,8 +35,8 @@ class Followed:
         self.contents = contents
         at = self.mount.folder
         self.files = Files(at / "tls.crt", at / "tls.key", client_ca=at / "ca.crt" if client_ca else None)
-        self.tally = Tally()
-        self.follower = Follower(self.files, self.tally)
+        self.tally = MetricsSnapshot()
+        self.follower = CertificateReloader(self.files, self.tally)
 
     def put(self, contents: Contents) -> None:
         """Exchange the files, and let it look twice."""
@@ -51,10 +50,10 @@ class Followed:
 
 
 def _accepts(context: ssl.SSLContext, contents: Contents, name: str | None = None) -> bool:
-    calling = proof.caller()
+    calling = verification.caller()
     calling.load_verify_locations(cadata=contents["ca.crt"].decode())
     try:
-        return bool(proof.shown(context, calling))
+        return bool(verification.shown(context, calling))
     except ssl.SSLCertVerificationError:
         return False
 
@@ -128,14 +127,14 @@ def test_files_that_are_exchanged_while_they_are_read_are_read_again(
 ) -> None:
     """Else what was loaded may be neither the one nor the other."""
     first, second = secret(), secret()
-    load = following.tls.fresh
+    load = certificate_reload.tls.fresh
 
-    def loads(files: Files) -> following.tls.Fresh:
+    def loads(files: Files) -> certificate_reload.tls.Fresh:
         fresh = load(files)
         followed.mount.put(second)
         return fresh
 
-    monkeypatch.setattr(following.tls, "fresh", loads)
+    monkeypatch.setattr(certificate_reload.tls, "fresh", loads)
     followed.put(first)
     assert followed.serves(followed.contents)
     monkeypatch.undo()
@@ -189,7 +188,7 @@ def test_callers_authorities_are_exchanged_too(tmp_path: Path) -> None:
 
 def _admits(context: ssl.SSLContext, server: Contents, client: Contents, folder: Path) -> bool:
     """Whether the server takes a caller with this certificate."""
-    calling = proof.caller()
+    calling = verification.caller()
     calling.load_verify_locations(cadata=server["ca.crt"].decode())
     for name in ("tls.crt", "tls.key"):
         (folder / name).write_bytes(client[name])
@@ -256,7 +255,7 @@ def test_listeners_show_what_was_taken_over(
         writer.close()
 
     async def call(port: int) -> bytes | None:
-        calling = proof.caller()
+        calling = verification.caller()
         calling.load_verify_locations(cadata=followed.contents["ca.crt"].decode())
         calling.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=calling, server_hostname=name or "")
@@ -287,8 +286,8 @@ def own(folder: Path) -> Settings:
 
 def test_our_own_are_made_for_the_address_that_is_listened_at(tmp_path: Path) -> None:
     with renewing(own(tmp_path)) as files:
-        tally = Tally()
-        Follower(files, tally)
+        tally = MetricsSnapshot()
+        CertificateReloader(files, tally)
     assert tally.certificates.keys() == {"serving", "ca"}
     life = {name: end - datetime.now(UTC).timestamp() for name, end in tally.certificates.items()}
     assert life["serving"] == pytest.approx(365 * 86400, abs=60)
@@ -302,7 +301,7 @@ def _call_by(files: Files, address: str) -> None:
     calling = ssl.create_default_context(cafile=files.ca)
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = calling.wrap_bio(down, up, server_hostname=address)
-    server = Follower(files, Tally()).context.wrap_bio(up, down, server_side=True)
+    server = CertificateReloader(files, MetricsSnapshot()).context.wrap_bio(up, down, server_side=True)
     for side in (client, server, client):
         with suppress(ssl.SSLWantReadError):
             side.do_handshake()
@@ -310,9 +309,9 @@ def _call_by(files: Files, address: str) -> None:
 
 def test_our_own_are_renewed_and_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for interval in ("_RENEWAL", "_LOOK"):
-        monkeypatch.setattr(following, interval, 0.01)
-    tally = Tally()
-    with renewing(own(tmp_path)) as files, Follower(files, tally).looking() as follower:
+        monkeypatch.setattr(certificate_reload, interval, 0.01)
+    tally = MetricsSnapshot()
+    with renewing(own(tmp_path)) as files, CertificateReloader(files, tally).looking() as follower:
         certificates.issue(tmp_path, names=["localhost"], now=datetime.now(UTC) - timedelta(days=300))
         due = files.certificate.read_bytes()
         await_true(lambda: files.certificate.read_bytes() != due, "it is renewed")
@@ -322,7 +321,7 @@ def test_our_own_are_renewed_and_taken_over(tmp_path: Path, monkeypatch: pytest.
 
 
 def _shown(context: ssl.SSLContext, ca: Path) -> bytes | None:
-    calling = proof.caller()
+    calling = verification.caller()
     calling.load_verify_locations(ca)
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     client, server = calling.wrap_bio(down, up), context.wrap_bio(up, down, server_side=True)
@@ -335,8 +334,8 @@ def _shown(context: ssl.SSLContext, ca: Path) -> bytes | None:
 def test_it_looks_again_after_a_failure_of_our_own(
     followed: Followed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(following, "_LOOK", 0.01)
-    monkeypatch.setattr(following.tls, "fresh", _fails)
+    monkeypatch.setattr(certificate_reload, "_LOOK", 0.01)
+    monkeypatch.setattr(certificate_reload.tls, "fresh", _fails)
     new = secret()
     with followed.follower.looking() as follower:
         followed.mount.put(new)
@@ -348,7 +347,7 @@ def test_it_looks_again_after_a_failure_of_our_own(
     }
 
 
-def _fails(_: Files) -> following.tls.Fresh:
+def _fails(_: Files) -> certificate_reload.tls.Fresh:
     raise RuntimeError("a fault of ours")
 
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from webhooks.app import asgi as application
+from webhooks.app import asgi
 from webhooks.app.asgi import WebhookApp
-from webhooks.engine.executor import Pace
+from webhooks.engine.executor import InlineState
 from webhooks.errors import ConfigurationError
-from webhooks.plugins.loader import Site
+from webhooks.plugins.loader import PluginContext
 from webhooks.policy.loader import load
-from webhooks.server.policy_reload import Reloader
+from webhooks.server.policy_reload import PolicyReloader
 from webhooks.settings import Settings
 
 from ..support.builders import admission_body, written
@@ -251,7 +251,7 @@ def test_plugins_stay(tmp_path: Path) -> None:
 def test_nothing_is_kept_of_policies_when_their_last_review_must_be_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(application, "_LONGEST_REVIEW", 0)
+    monkeypatch.setattr(asgi, "_LONGEST_REVIEW", 0)
     (tmp_path / "a.py").write_bytes(version(1, "a")["a.py"])
     (tmp_path / "b.py").write_bytes(version(1, "b")["b.py"])
     before, after = load([str(tmp_path / "a.py")]), load([str(tmp_path / "b.py")])
@@ -260,7 +260,7 @@ def test_nothing_is_kept_of_policies_when_their_last_review_must_be_over(
         app = WebhookApp(before)
         answer: Any = app.endpoints["/admission/validate"].answer(review(), b"")
         await answer
-        app.metrics.paced("a", Pace(in_place=True))
+        app.metrics.paced("a", InlineState(in_place=True))
         await app.exchange(after)
         await asyncio.gather(*app._ending)
         return app
@@ -296,9 +296,9 @@ def test_an_isolated_policy_that_cannot_be_loaded_changes_nothing(tmp_path: Path
 
 def test_a_bad_start_is_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no such file"):
-        Reloader(Settings(policies=(str(tmp_path / "nothing.py"),)), Site())
+        PolicyReloader(Settings(policies=(str(tmp_path / "nothing.py"),)), PluginContext())
     with pytest.raises(ConfigurationError, match="cannot be read"):
-        Reloader(Settings(config=tmp_path / "nothing.yaml"), Site())
+        PolicyReloader(Settings(config=tmp_path / "nothing.yaml"), PluginContext())
     (tmp_path / "nobody.yaml").write_text(CONFIGURATION)
     with pytest.raises(ConfigurationError, match=r"nobody\.yaml: no policies"):
-        Reloader(Settings(config=tmp_path / "nobody.yaml"), Site())
+        PolicyReloader(Settings(config=tmp_path / "nobody.yaml"), PluginContext())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ..support.load import VALIDATE, Caller, Load, Service, is_ready
+from ..support.load import VALIDATE, Client, Load, Service, is_ready
 from ..support.servers import POLICIES, Gate, Server, await_true, review, serving
 
 LONG = ("--shutdown-delay", "1h")
@@ -177,7 +177,7 @@ def test_no_review_is_lost_when_one_of_two_servers_ends(workers: int, tmp_path: 
     options = ("--workers", workers, "--shutdown-delay", "500ms")
     with serving(tmp_path / "a", *options) as one, serving(tmp_path / "b") as other:
         service = Service(one, other)
-        callers = [Caller(service.connect) for _ in range(4)]
+        callers = [Client(service.connect) for _ in range(4)]
         with service.watched(), Load(callers).running() as load:
             await_true(lambda: all(len(caller.seconds) > 20 for caller in callers), "all of them are answered")
             one.signal()

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from webhooks.app.lifecycle import Life
-from webhooks.app.review_metrics import Tally
+from webhooks.app.lifecycle import Lifecycle
+from webhooks.app.review_metrics import MetricsSnapshot
 from webhooks.server.supervisor import Worker
 from webhooks.settings import Settings
 
@@ -264,13 +264,13 @@ def test_workers_end_when_their_parent_dies(server: Server) -> None:
 
 
 def test_a_worker_that_dies_in_the_middle_of_a_message_has_said_nothing_more() -> None:
-    async def listen() -> tuple[bool, Tally]:
+    async def listen() -> tuple[bool, MetricsSnapshot]:
         told, tell = multiprocessing.Pipe(duplex=False)
         with socket.socket() as listener, told:
-            worker = Worker(Settings(policies=()), listener, Life())
+            worker = Worker(Settings(policies=()), listener, Lifecycle())
             worker._pipe = told
             os.write(tell.fileno(), struct.pack("!i", 1000) + b"half a message")
             tell.close()
             return worker._listen(), worker.tally
 
-    assert asyncio.run(listen()) == (False, Tally())
+    assert asyncio.run(listen()) == (False, MetricsSnapshot())

@@ -5,11 +5,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from webhooks.engine.concurrency import Turns
+from webhooks.engine.concurrency import ConcurrencyLimiter
 from webhooks.engine.dispatcher import Dispatcher, Verdict
-from webhooks.engine.executor import Pace, Runner
+from webhooks.engine.executor import InlineState, PolicyExecutor
 from webhooks.limits import Limits
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 from webhooks.policy.model import Kind, Policy
 from webhooks.policy.registry import Registry
 from webhooks.reviews import admission, authentication, authorization, images
@@ -138,11 +138,11 @@ def image_review(*names: str, **spec: Any) -> images.ImageReview:
     return images.decode(written(image_body(*names, **spec)))
 
 
-def ignore_pace(policy: str, pace: Pace) -> None:
+def ignore_pace(policy: str, pace: InlineState) -> None:
     """Nobody is told how quick policies are."""
 
 
-def promote(runner: Runner, *policies: AnyPolicy) -> None:
+def promote(runner: PolicyExecutor, *policies: AnyPolicy) -> None:
     """Run policies in place from now on, as if they had been quick many times."""
     for policy in policies:
         runner.paces[policy].in_place = True
@@ -152,8 +152,10 @@ def promote(runner: Runner, *policies: AnyPolicy) -> None:
 
 def dispatcher_of(*policies: AnyPolicy, **limits: int) -> Dispatcher:
     """A dispatcher of policies, on its own."""
-    registry, meters = Registry(policies), Meters()
-    return Dispatcher(registry, Runner(registry, ignore_pace, meters), Turns(Limits(**limits), meters))
+    registry, meters = Registry(policies), MetricRegistry()
+    return Dispatcher(
+        registry, PolicyExecutor(registry, ignore_pace, meters), ConcurrencyLimiter(Limits(**limits), meters)
+    )
 
 
 def decide(review: Any, *policies: AnyPolicy, timeout: float | None = None, in_place: bool = False) -> Verdict:

@@ -34,7 +34,7 @@ def is_allowed(uid: str, **members: object) -> Ask:
 
 
 @dataclass
-class Caller:
+class Client:
     """Sends one call after the other.
 
     Attributes:
@@ -75,7 +75,7 @@ class Caller:
 class Load:
     """Several callers at once."""
 
-    callers: Sequence[Caller]
+    callers: Sequence[Client]
 
     @contextmanager
     def running(self) -> Iterator["Load"]:
@@ -109,7 +109,7 @@ class Load:
 
 def usual(server: Server, number: int = 4) -> Load:
     """Callers of whom every other opens a connection for each call."""
-    return Load([Caller(server.connect, is_allowed(f"uid-{each}"), keeps=each % 2 == 0) for each in range(number)])
+    return Load([Client(server.connect, is_allowed(f"uid-{each}"), keeps=each % 2 == 0) for each in range(number)])
 
 
 def is_ready(server: Server, *, ops: bool = True) -> bool:

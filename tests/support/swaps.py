@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from webhooks.certificates import signing
 
-from .load import Caller, Load
+from .load import Client, Load
 from .mounts import Contents, Mount, caller, secret
 from .servers import Connection, Server, serving
 
@@ -32,7 +32,7 @@ class Swapped:
     @contextmanager
     def called(self) -> Iterator[Load]:
         """Callers call as long as the block lasts: half of them on connections of their own, half on one that stays."""
-        callers = [Caller(self.connect, keeps=number % 2 == 0) for number in range(CALLERS)]
+        callers = [Client(self.connect, keeps=number % 2 == 0) for number in range(CALLERS)]
         with Load(callers).running() as load:
             yield load
 

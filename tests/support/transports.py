@@ -10,10 +10,10 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from webhooks.app.asgi import WebhookApp
-from webhooks.http.connections import Connections
-from webhooks.http.outbox import Outbox
+from webhooks.http.connections import ConnectionTable
+from webhooks.http.outbox import WriteBatcher
 from webhooks.limits import Limits
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 from webhooks.server.review_protocol import ReviewProtocol
 
 
@@ -70,8 +70,8 @@ def connected(app: WebhookApp) -> Iterator[Line]:
         async def made() -> Counting:
             config = uvicorn.Config(app)
             config.load()
-            neighbours = Connections("reviews", Limits(), 120, Meters())
-            outbox = Outbox(asyncio.get_running_loop())
+            neighbours = ConnectionTable("reviews", Limits(), 120, MetricRegistry())
+            outbox = WriteBatcher(asyncio.get_running_loop())
             found = Counting("127.0.0.1", neighbours, outbox, config=config, server_state=ServerState(), app_state={})
             found.connection_made(Recorder("", log))
             return found

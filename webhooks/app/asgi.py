@@ -14,23 +14,23 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
-from webhooks.app import ops_routes as operations
-from webhooks.app.decision_log import Journal
+from webhooks.app import ops_routes
+from webhooks.app.decision_log import DecisionLog
 from webhooks.app.endpoints import AnyEndpoint, endpoints
-from webhooks.app.lifecycle import Life, Phase
+from webhooks.app.lifecycle import Lifecycle, Phase
 from webhooks.app.review_metrics import Metrics
-from webhooks.auth.authenticator import Caller, Callers, Met, Refusal
-from webhooks.engine.concurrency import Turns
+from webhooks.auth.authenticator import Authentication, Authenticator, Client, Rejection
+from webhooks.engine.concurrency import ConcurrencyLimiter
 from webhooks.engine.dispatcher import Dispatcher
-from webhooks.engine.executor import Runner
-from webhooks.engine.stalls import Stalls
-from webhooks.engine.watchdog import LOST, Pulse
-from webhooks.http.header_cache import HeadCache
+from webhooks.engine.executor import PolicyExecutor
+from webhooks.engine.stalls import PolicyInterrupter
+from webhooks.engine.watchdog import LOST, LoopWatchdog
+from webhooks.http.header_cache import HeaderCache
 from webhooks.http.headers import HeadReader
-from webhooks.http.responses import HEADERS, Answer, error
+from webhooks.http.responses import HEADERS, JsonResponse, error
 from webhooks.kube.registered import MAX_TIMEOUT
 from webhooks.limits import Limits
-from webhooks.plugins.loader import Site
+from webhooks.plugins.loader import PluginContext
 from webhooks.policy.model import AnyPolicy
 from webhooks.policy.registry import Registry
 
@@ -63,34 +63,34 @@ class WebhookApp(FastAPI):
     def __init__(
         self,
         registry: Registry,
-        site: Site | None = None,
+        site: PluginContext | None = None,
         limits: Limits | None = None,
-        callers: Callers | None = None,
-        journal: Journal | None = None,
+        callers: Authenticator | None = None,
+        journal: DecisionLog | None = None,
         tracing: "Tracing | None" = None,
     ) -> None:
         super().__init__(title="cluster-webhooks", docs_url=None, redoc_url=None, lifespan=_lifespan)
-        self.site = site or Site()
+        self.site = site or PluginContext()
         self.limits = limits or Limits()
-        self.callers = callers or Callers(self.site.meters)
+        self.callers = callers or Authenticator(self.site.meters)
         self.heads = HeadReader(self.limits.max_body)
-        self.head_cache = HeadCache()
+        self.head_cache = HeaderCache()
         self.metrics = metrics = Metrics(self.site.meters)
         if tracing is not None:
             self.site.at_end(tracing.close)
             journal = tracing.journal(journal)
-        self.runner = (Runner if tracing is None else tracing.runner)(registry, metrics.paced, self.site.meters)
+        self.runner = (PolicyExecutor if tracing is None else tracing.runner)(registry, metrics.paced, self.site.meters)
         self.site.at_end(self.runner.close)
-        self._turns = Turns(self.limits, self.site.meters)
+        self._turns = ConcurrencyLimiter(self.limits, self.site.meters)
         self._journal = journal
         self._tracing = tracing
         self._ending: set[asyncio.Task[None]] = set()
         self.endpoints: dict[str, AnyEndpoint] = {}
         self.endpoints_by_path: dict[bytes, AnyEndpoint] = {}
         self._answer_by(registry)
-        self.life = Life()
-        self.pulse = Pulse(Stalls(self.site.meters).end)
-        self.operations = operations.routes(
+        self.life = Lifecycle()
+        self.pulse = LoopWatchdog(PolicyInterrupter(self.site.meters).end)
+        self.operations = ops_routes.routes(
             {"loop": lambda: self.pulse.silence < LOST},
             {"policies": lambda: len(self._registry) > 0, "shutdown": lambda: self.life.phase is Phase.SERVING},
             lambda: metrics.tally,
@@ -131,19 +131,19 @@ class WebhookApp(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection of ASGI."""
-        if scope["type"] != "http" or (path := _path(scope)) in operations.HEALTH:
+        if scope["type"] != "http" or (path := _path(scope)) in ops_routes.HEALTH:
             await super().__call__(scope, receive, send)
             return
         caller = await self._caller(scope)
         endpoint = self.endpoints.get(path)
-        if isinstance(caller, Refusal):
+        if isinstance(caller, Rejection):
             await _send(send, self.callers.turn_away(caller, (scope.get("client") or ("",))[0]))
         elif endpoint is None:
             await super().__call__(scope, receive, send)
         elif answer := await _answer(endpoint, self.heads, scope, receive, caller):
             await _send(send, answer)
 
-    async def _caller(self, scope: Scope) -> Met:
+    async def _caller(self, scope: Scope) -> Authentication:
         """Who sends a request: who is at the other end is known where the server is our own, see `ReviewProtocol`."""
         met = scope.get("state", {}).get(MET) or self.callers.meet(None)
         return await self.callers.identify_later(met, dict(scope["headers"]).get(b"authorization"))
@@ -159,9 +159,9 @@ class WebhookApp(FastAPI):
 
 def create_app(
     policies: Iterable[AnyPolicy],
-    site: Site | None = None,
+    site: PluginContext | None = None,
     limits: Limits | None = None,
-    callers: Callers | None = None,
+    callers: Authenticator | None = None,
 ) -> WebhookApp:
     """Make an application of policies, to be run by any ASGI server.
 
@@ -193,8 +193,8 @@ def _path(scope: Scope) -> str:
 
 
 async def _answer(
-    endpoint: AnyEndpoint, heads: HeadReader, scope: Scope, receive: Receive, caller: Caller
-) -> Answer | None:
+    endpoint: AnyEndpoint, heads: HeadReader, scope: Scope, receive: Receive, caller: Client
+) -> JsonResponse | None:
     """The answer to a review; None where the caller is gone."""
     if scope["method"] != "POST":
         return error(405, "reviews are sent by POST")
@@ -208,7 +208,7 @@ async def _answer(
     if len(body) > head.limit or not head.limit:
         return endpoint.refuse(heads.too_large(), body, caller)
     answer = endpoint.answer(body, scope["query_string"], caller, headers)
-    return answer if isinstance(answer, Answer) else await answer
+    return answer if isinstance(answer, JsonResponse) else await answer
 
 
 async def _read(receive: Receive, limit: int) -> bytes | None:
@@ -225,7 +225,7 @@ async def _read(receive: Receive, limit: int) -> bytes | None:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def _send(send: Send, answer: Answer) -> None:
+async def _send(send: Send, answer: JsonResponse) -> None:
     headers = [_JSON, (b"content-length", str(len(answer.body)).encode())]
     if answer.close:
         headers.append((b"connection", b"close"))

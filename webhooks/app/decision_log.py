@@ -10,20 +10,19 @@ from typing import Any
 
 import msgspec
 
-from webhooks.auth.authenticator import ANYBODY, Caller
-from webhooks.engine.verdicts import UNASKED, Verdict
+from webhooks.auth.authenticator import ANONYMOUS, Client
+from webhooks.engine.verdicts import NO_POLICY_OUTCOME, Verdict
 from webhooks.observability.log_writer import LIMIT, line
 from webhooks.observability.logs import masked
 from webhooks.policy.model import WIRES, Kind
-from webhooks.reviews import admission, authentication
-from webhooks.reviews import envelope as envelopes
+from webhooks.reviews import admission, authentication, envelope
 from webhooks.reviews.outcomes import Allow, Authenticated, Deny, NoOpinion, Outcome, Unauthenticated
-from webhooks.reviews.subjects import Subject
+from webhooks.reviews.subjects import ReviewSummary
 
 _PASSED = frozenset(("allow", "patch", "noopinion", "authenticated"))
 
 
-class Record(Subject, gc=False, omit_defaults=True, tag_field="logger", tag="webhooks.decisions"):
+class Record(ReviewSummary, gc=False, omit_defaults=True, tag_field="logger", tag="webhooks.decisions"):
     """One decision; what it is about stands behind it.
 
     Attributes:
@@ -56,7 +55,7 @@ class Record(Subject, gc=False, omit_defaults=True, tag_field="logger", tag="web
 _encode = msgspec.json.Encoder().encode
 
 
-def record(kind: Kind, about: Any, verdict: Verdict, name: str, code: int, caller: Caller, seconds: float) -> Record:
+def record(kind: Kind, about: Any, verdict: Verdict, name: str, code: int, caller: Client, seconds: float) -> Record:
     """Make a record.
 
     Args:
@@ -68,7 +67,7 @@ def record(kind: Kind, about: Any, verdict: Verdict, name: str, code: int, calle
         caller: who sent it.
         seconds: from the request to the answer.
     """
-    wire, consent, outcome = WIRES[kind], type(UNASKED[kind]), verdict.outcome
+    wire, consent, outcome = WIRES[kind], type(NO_POLICY_OUTCOME[kind]), verdict.outcome
     deciding, took, unenforced = {}, {}, []
     for result in verdict.results:
         took[result.policy.name] = int(result.seconds * 1e6) / 1e3
@@ -84,12 +83,12 @@ def record(kind: Kind, about: Any, verdict: Verdict, name: str, code: int, calle
         name,
         code,
         int(seconds * 1e6) / 1e3,
-        "" if caller is ANYBODY else str(caller),
+        "" if caller is ANONYMOUS else str(caller),
         deciding,
         took,
     )
     if isinstance(about, bytes):
-        address = envelopes.find_address(about) if wire is admission else None
+        address = envelope.find_address(about) if wire is admission else None
         made.uid = "" if address is None else address.uid
         return made
     wire.describe(about, made)
@@ -110,7 +109,7 @@ def _reason(outcome: Outcome | None) -> str:
     return outcome.reason if isinstance(outcome, NoOpinion) else ""
 
 
-class Journal:
+class DecisionLog:
     """Writes decisions down.
 
     Args:

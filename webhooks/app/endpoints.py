@@ -27,14 +27,14 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
-from webhooks.app.decision_log import Journal, record
+from webhooks.app.decision_log import DecisionLog, record
 from webhooks.app.review_metrics import Metrics, summary
-from webhooks.auth.authenticator import ANYBODY, Caller
+from webhooks.auth.authenticator import ANONYMOUS, Client
 from webhooks.engine.dispatcher import Dispatcher, Verdict
 from webhooks.engine.invocation import Result
 from webhooks.errors import MalformedReview, Overloaded
 from webhooks.http.headers import NO_HEADERS, timeout
-from webhooks.http.responses import Answer, error
+from webhooks.http.responses import JsonResponse, error
 from webhooks.policy.model import WIRES, AnyPolicy, Kind
 from webhooks.reviews import admission, audit
 from webhooks.reviews.outcomes import Deny
@@ -47,11 +47,11 @@ class AnyEndpoint(Protocol):
     """Answers what is posted to a path."""
 
     def answer(
-        self, body: bytes, query: bytes, caller: Caller = ANYBODY, headers: Mapping[bytes, bytes] = NO_HEADERS
-    ) -> Answer | Awaitable[Answer]:
+        self, body: bytes, query: bytes, caller: Client = ANONYMOUS, headers: Mapping[bytes, bytes] = NO_HEADERS
+    ) -> JsonResponse | Awaitable[JsonResponse]:
         """Answer a body: see `Endpoint.answer`."""
 
-    def refuse(self, malformed: MalformedReview, body: bytes, caller: Caller = ANYBODY) -> Answer:
+    def refuse(self, malformed: MalformedReview, body: bytes, caller: Client = ANONYMOUS) -> JsonResponse:
         """Answer a body that is not acceptable: see `Endpoint.refuse`."""
 
 
@@ -71,7 +71,7 @@ class Endpoint:
         kind: Kind,
         dispatcher: Dispatcher,
         metrics: Metrics,
-        journal: Journal | None = None,
+        journal: DecisionLog | None = None,
         only: AnyPolicy | None = None,
     ) -> None:
         self._wire = WIRES[kind]
@@ -87,9 +87,9 @@ class Endpoint:
         self,
         body: bytes,
         query: bytes,
-        caller: Caller = ANYBODY,
+        caller: Client = ANONYMOUS,
         headers: Mapping[bytes, bytes] = NO_HEADERS,  # noqa: ARG002  # see `webhooks.app.tracing`
-    ) -> Answer | Awaitable[Answer]:
+    ) -> JsonResponse | Awaitable[JsonResponse]:
         """Answer a review: at once where no policy has to be waited for. Raises nothing.
 
         Args:
@@ -115,8 +115,8 @@ class Endpoint:
             return self._fail(unexpected, body, caller, started)
 
     async def _wait(
-        self, review: Any, verdict: Awaitable[Verdict], body: bytes, caller: Caller, started: float
-    ) -> Answer:
+        self, review: Any, verdict: Awaitable[Verdict], body: bytes, caller: Client, started: float
+    ) -> JsonResponse:
         try:
             return self._finish(review, await verdict, caller, started)
         except MalformedReview as malformed:
@@ -126,13 +126,13 @@ class Endpoint:
         except Exception as unexpected:
             return self._fail(unexpected, body, caller, started)
 
-    def _finish(self, review: Any, verdict: Verdict, caller: Caller, started: float) -> Answer:
+    def _finish(self, review: Any, verdict: Verdict, caller: Client, started: float) -> JsonResponse:
         if verdict.outcome is None:
             answer = error(500, "a policy failed; the server's log says which and why")
         elif verdict.patch is not None:
-            answer = Answer(200, self._wire.encode(review, verdict.outcome, verdict.patch))
+            answer = JsonResponse(200, self._wire.encode(review, verdict.outcome, verdict.patch))
         else:
-            answer = Answer(200, self._wire.encode(review, verdict.outcome))
+            answer = JsonResponse(200, self._wire.encode(review, verdict.outcome))
         name, code = summary(verdict)
         self._tell(review, verdict, name, code, caller, started)
         for result in verdict.results:
@@ -140,7 +140,7 @@ class Endpoint:
                 self._log_failure(review, result, caller)
         return answer
 
-    def refuse(self, malformed: MalformedReview, body: bytes, caller: Caller = ANYBODY) -> Answer:
+    def refuse(self, malformed: MalformedReview, body: bytes, caller: Client = ANONYMOUS) -> JsonResponse:
         """Answer a body that is no acceptable review.
 
         Args:
@@ -150,44 +150,44 @@ class Endpoint:
         """
         return self._refuse(malformed, body, caller, perf_counter())
 
-    def _refuse(self, malformed: MalformedReview, body: bytes, caller: Caller, started: float) -> Answer:
+    def _refuse(self, malformed: MalformedReview, body: bytes, caller: Client, started: float) -> JsonResponse:
         logger.warning("refused a malformed %s: %s", self._wire.KIND, malformed, extra={"caller": str(caller)})
         message = f"the review was not understood: {malformed}"
         return self._deny(body, message, "malformed", malformed.code, caller, started)
 
-    def _send_away(self, body: bytes, caller: Caller, started: float) -> Answer:
+    def _send_away(self, body: bytes, caller: Client, started: float) -> JsonResponse:
         """Answer before anything has been done for a review: whoever sent it is to come again in a moment."""
         message = "too many reviews wait already"
         self._tell(body, Verdict(Deny(message)), "shed", 429, caller, started)
         return error(429, message)
 
-    def _turn_down(self, review: Any, caller: Caller, started: float) -> Answer:
+    def _turn_down(self, review: Any, caller: Client, started: float) -> JsonResponse:
         """Answer a review that was taken, and had no turn in time: its sender waits no longer either."""
         message = "the server is overloaded: there was no time for this review"
         denial = Deny(message, reason="ServiceUnavailable", code=503)
         self._tell(review, Verdict(denial), "shed", 503, caller, started)
-        return error(503, message) if self._kind in _KEPT else Answer(200, self._wire.encode(review, denial))
+        return error(503, message) if self._kind in _KEPT else JsonResponse(200, self._wire.encode(review, denial))
 
-    def _fail(self, unexpected: Exception, body: bytes, caller: Caller, started: float) -> Answer:
+    def _fail(self, unexpected: Exception, body: bytes, caller: Client, started: float) -> JsonResponse:
         extra = {"caller": str(caller)}
         logger.error("a %s could not be answered", self._wire.KIND, exc_info=unexpected, extra=extra)
         return self._deny(body, "an internal error; the server's log says which", "error", 500, caller, started)
 
-    def _deny(self, body: bytes, message: str, name: str, code: int, caller: Caller, started: float) -> Answer:
+    def _deny(self, body: bytes, message: str, name: str, code: int, caller: Client, started: float) -> JsonResponse:
         """A denial where the protocol has one for a body that cannot be taken for a review; else an HTTP error."""
         self._tell(body, Verdict(Deny(message)), name, code, caller, started)
         denial = admission.encode_denial(body, message, code) if self._wire is admission else None
         close = code == 413
-        return error(code, message, close=close) if denial is None else Answer(200, denial, close)
+        return error(code, message, close=close) if denial is None else JsonResponse(200, denial, close)
 
-    def _tell(self, about: Any, verdict: Verdict, name: str, code: int, caller: Caller, started: float) -> None:
+    def _tell(self, about: Any, verdict: Verdict, name: str, code: int, caller: Client, started: float) -> None:
         """Tell what became of a review, or of a body: to those who count, and to those who want it in writing."""
         seconds = perf_counter() - started
         self._metrics.record(self._wire.KIND, name, code, caller, verdict.results, seconds)
         if self._journal is not None and self._journal.wants(name):
             self._journal.write(record(self._kind, about, verdict, name, code, caller, seconds))
 
-    def _log_failure(self, review: Any, result: Result, caller: Caller) -> None:
+    def _log_failure(self, review: Any, result: Result, caller: Client) -> None:
         assert result.failure is not None
         policy_logger.error(
             "policy %s failed on %r: %s",
@@ -219,25 +219,27 @@ class AuditEndpoint:
         self,
         body: bytes,
         query: bytes,  # noqa: ARG002
-        caller: Caller = ANYBODY,
+        caller: Client = ANONYMOUS,
         headers: Mapping[bytes, bytes] = NO_HEADERS,  # noqa: ARG002
-    ) -> Answer:
+    ) -> JsonResponse:
         """Take a batch of events. Raises nothing."""
         try:
             events = audit.decode(body)
         except MalformedReview as malformed:
             return self.refuse(malformed, body, caller)
         self._metrics.count_audit_events(events)
-        return Answer(200, b"{}")
+        return JsonResponse(200, b"{}")
 
-    def refuse(self, malformed: MalformedReview, body: bytes, caller: Caller = ANYBODY) -> Answer:  # noqa: ARG002
+    def refuse(self, malformed: MalformedReview, body: bytes, caller: Client = ANONYMOUS) -> JsonResponse:  # noqa: ARG002
         """Answer a body that is no batch of events."""
         logger.warning("refused a malformed %s: %s", audit.KIND, malformed, extra={"caller": str(caller)})
         self._metrics.count(audit.KIND, "malformed", malformed.code)
         return error(malformed.code, str(malformed), close=malformed.code == 413)
 
 
-def endpoints(dispatcher: Dispatcher, metrics: Metrics, journal: Journal | None = None) -> Mapping[str, AnyEndpoint]:
+def endpoints(
+    dispatcher: Dispatcher, metrics: Metrics, journal: DecisionLog | None = None
+) -> Mapping[str, AnyEndpoint]:
     """All review paths of a server; one policy's has its name, or that in DNS's form where it is no other's."""
     found: dict[str, AnyEndpoint] = {"/audit": AuditEndpoint(metrics)}
     for path, kind in PATHS:

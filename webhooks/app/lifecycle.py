@@ -18,7 +18,7 @@ class Phase(IntEnum):
     """It waits for nobody any more."""
 
 
-class Life:
+class Lifecycle:
     """The life of a server, which only goes forward.
 
     Attributes:

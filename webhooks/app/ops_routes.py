@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from webhooks.app.review_metrics import REFUSED, Tally, page
+from webhooks.app.review_metrics import REFUSED, MetricsSnapshot, page
 from webhooks.observability.metrics import Gauge
 
 HEALTH = ("/livez", "/readyz", "/healthz")
@@ -44,7 +44,7 @@ class _Health:
         return PlainTextResponse("\n".join(lines) + "\n", 200 if good else 503)
 
 
-def routes(vital: Checks, ready: Checks, tally: Callable[[], Tally]) -> list[BaseRoute]:
+def routes(vital: Checks, ready: Checks, tally: Callable[[], MetricsSnapshot]) -> list[BaseRoute]:
     """The routes for health and metrics.
 
     Args:
@@ -66,6 +66,6 @@ def routes(vital: Checks, ready: Checks, tally: Callable[[], Tally]) -> list[Bas
     ]
 
 
-def _remarks(tally: Tally) -> Sequence[str]:
+def _remarks(tally: MetricsSnapshot) -> Sequence[str]:
     refused = tally.meters.get(REFUSED)
     return [_REFUSAL] if isinstance(refused, Gauge) and any(refused.values.values()) else []

@@ -13,12 +13,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from webhooks.auth.authenticator import ANYBODY, Caller
-from webhooks.engine.executor import Pace
+from webhooks.auth.authenticator import ANONYMOUS, Client
+from webhooks.engine.executor import InlineState
 from webhooks.engine.invocation import Result
 from webhooks.engine.verdicts import Verdict
 from webhooks.errors import ConfigurationError
-from webhooks.observability.metrics import Buckets, Counter, Gauge, Meter, Meters
+from webhooks.observability.metrics import Buckets, Counter, Gauge, Meter, MetricRegistry
 from webhooks.policy.model import WIRES, AnyPolicy
 from webhooks.reviews.audit import AuditEvent
 from webhooks.reviews.outcomes import Allow, Deny
@@ -28,7 +28,7 @@ _MAX_CALLERS = 100  # that have a label each
 _BOUNDS = (0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0)
 
 
-class Tally(msgspec.Struct):
+class MetricsSnapshot(msgspec.Struct):
     """The numbers of one process, by their labels.
 
     Attributes:
@@ -55,7 +55,7 @@ class Tally(msgspec.Struct):
     certificates: dict[str, float] = {}
     reload_failures: int = 0
 
-    def add(self, other: "Tally") -> None:
+    def add(self, other: "MetricsSnapshot") -> None:
         """Add what another process counted."""
         for mine, its in (
             (self.reviews, other.reviews),
@@ -76,10 +76,10 @@ class Tally(msgspec.Struct):
             self.certificates[name] = min(end, self.certificates.get(name, end))
         self.reload_failures += other.reload_failures
 
-    def settled(self) -> "Tally":
+    def settled(self) -> "MetricsSnapshot":
         """What stays true when the process is gone: its counts, not its state."""
         meters: dict[str, Meter] = {name: meter for name, meter in self.meters.items() if not isinstance(meter, Gauge)}
-        return Tally(
+        return MetricsSnapshot(
             self.reviews,
             self.durations,
             self.callers,
@@ -105,20 +105,20 @@ class Metrics:
         ConfigurationError: a plugin's meter has the name of one of ours.
     """
 
-    def __init__(self, meters: Meters) -> None:
-        taken = {family.name for family in _Families(Tally()).collect()} & set(meters.by_name)
+    def __init__(self, meters: MetricRegistry) -> None:
+        taken = {family.name for family in _Families(MetricsSnapshot()).collect()} & set(meters.by_name)
         if taken:
             raise ConfigurationError(f"{', '.join(sorted(taken))}: a plugin's metric has a name of the server's own")
         kinds = {wire.KIND for wire in WIRES.values()}
-        self.tally = Tally(durations={kind: Buckets.under(_BOUNDS) for kind in kinds}, meters=meters.by_name)
+        self.tally = MetricsSnapshot(durations={kind: Buckets.under(_BOUNDS) for kind in kinds}, meters=meters.by_name)
         self._observers: dict[tuple[AnyPolicy, type], Buckets] = {}
-        self._callers: dict[Caller, str] = {}
+        self._callers: dict[Client, str] = {}
 
     def record(
-        self, kind: str, verdict: str, code: int, caller: Caller, results: Iterable[Result], seconds: float
+        self, kind: str, verdict: str, code: int, caller: Client, results: Iterable[Result], seconds: float
     ) -> None:
         """Count a review, with who sent it, what came of its policies, and the seconds it took."""
-        if caller is not ANYBODY:
+        if caller is not ANONYMOUS:
             name = self._callers.get(caller) or self._name(caller)
             self.tally.callers[name] = self.tally.callers.get(name, 0) + 1
         reviews, key = self.tally.reviews, (kind, verdict, code)
@@ -146,7 +146,7 @@ class Metrics:
             key = (event.level, event.stage)
             counts[key] = counts.get(key, 0) + 1
 
-    def paced(self, policy: str, pace: Pace) -> None:
+    def paced(self, policy: str, pace: InlineState) -> None:
         """Note how a policy is run from now on."""
         self.tally.in_place[policy] = int(pace.in_place)
         self.tally.overrun[policy] = pace.overrun
@@ -159,7 +159,7 @@ class Metrics:
             self.tally.in_place.pop(name, None)
             self.tally.overrun.pop(name, None)
 
-    def _name(self, caller: Caller) -> str:
+    def _name(self, caller: Client) -> str:
         """The name that a caller is counted under, which has none of its own where there are too many."""
         if len(self._callers) >= _MAX_CALLERS:
             return "others"
@@ -172,7 +172,7 @@ class Metrics:
         return durations
 
 
-def page(tally: Tally) -> bytes:
+def page(tally: MetricsSnapshot) -> bytes:
     """Numbers as Prometheus reads them."""
     registry = CollectorRegistry()
     registry.register(_Families(tally))
@@ -180,7 +180,7 @@ def page(tally: Tally) -> bytes:
 
 
 class _Families(Collector):
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: MetricsSnapshot) -> None:
         self._tally = tally
 
     def collect(self) -> Iterable[Metric]:
@@ -188,7 +188,7 @@ class _Families(Collector):
         return *_of_reviews(tally), *_of_policies(tally), *_of_certificates(tally), *_of_plugins(tally.meters)
 
 
-def _of_reviews(tally: Tally) -> Iterator[Metric]:
+def _of_reviews(tally: MetricsSnapshot) -> Iterator[Metric]:
     reviews = CounterMetricFamily("webhooks_reviews", "Reviews answered.", labels=("kind", "verdict", "code"))
     for (kind, verdict, code), count in list(tally.reviews.items()):
         reviews.add_metric((kind, verdict, str(code)), count)
@@ -209,7 +209,7 @@ def _of_reviews(tally: Tally) -> Iterator[Metric]:
     yield events
 
 
-def _of_policies(tally: Tally) -> Iterator[Metric]:
+def _of_policies(tally: MetricsSnapshot) -> Iterator[Metric]:
     seconds = HistogramMetricFamily(
         "webhooks_policy_duration_seconds",
         "Seconds that policies took, by their outcome: its name, or the name of the failure.",
@@ -232,7 +232,7 @@ def _of_policies(tally: Tally) -> Iterator[Metric]:
         yield family
 
 
-def _of_certificates(tally: Tally) -> Iterator[Metric]:
+def _of_certificates(tally: MetricsSnapshot) -> Iterator[Metric]:
     ends = GaugeMetricFamily(
         "webhooks_certificate_expiry_timestamp_seconds",
         "When certificates end, in seconds since 1970: of several, the one that ends first.",

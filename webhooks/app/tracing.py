@@ -19,17 +19,17 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
-from webhooks.app.decision_log import Journal, Record
+from webhooks.app.decision_log import DecisionLog, Record
 from webhooks.app.endpoints import AnyEndpoint, Endpoint
-from webhooks.auth.authenticator import ANYBODY, Caller
-from webhooks.engine.executor import Pace, Runner
+from webhooks.auth.authenticator import ANONYMOUS, Client
+from webhooks.engine.executor import InlineState, PolicyExecutor
 from webhooks.engine.invocation import Result
 from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.http.headers import NO_HEADERS
-from webhooks.http.responses import Answer
-from webhooks.observability.metrics import Meters
+from webhooks.http.responses import JsonResponse
+from webhooks.observability.metrics import MetricRegistry
 from webhooks.policy.model import AnyPolicy
-from webhooks.reviews.subjects import Subject
+from webhooks.reviews.subjects import ReviewSummary
 
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _PROTOCOL = "http/protobuf"
@@ -93,12 +93,12 @@ class Tracing:
             for path, endpoint in endpoints.items()
         }
 
-    def journal(self, journal: Journal | None) -> Journal:
+    def journal(self, journal: DecisionLog | None) -> DecisionLog:
         """A journal which tells what is written down to spans too."""
         return TracedJournal(journal)
 
     def runner(
-        self, policies: Iterable[AnyPolicy], paced: Callable[[str, Pace], None], meters: Meters
+        self, policies: Iterable[AnyPolicy], paced: Callable[[str, InlineState], None], meters: MetricRegistry
     ) -> "TracedRunner":
         """A runner, with a span around each call of a policy."""
         return TracedRunner(policies, paced, meters, self._tracer)
@@ -120,8 +120,8 @@ class TracedEndpoint:
         self._tracer = tracer
 
     def answer(
-        self, body: bytes, query: bytes, caller: Caller = ANYBODY, headers: Mapping[bytes, bytes] = NO_HEADERS
-    ) -> Answer | Awaitable[Answer]:
+        self, body: bytes, query: bytes, caller: Client = ANONYMOUS, headers: Mapping[bytes, bytes] = NO_HEADERS
+    ) -> JsonResponse | Awaitable[JsonResponse]:
         """Answer a review as the endpoint does."""
         context = propagate.extract(headers, Context(), _headers)
         span = self._tracer.start_span(
@@ -132,20 +132,20 @@ class TracedEndpoint:
         )
         with trace.use_span(span):
             answer = self._endpoint.answer(body, query, caller, headers)
-        if isinstance(answer, Answer):
+        if isinstance(answer, JsonResponse):
             return _ended(span, answer)
         return self._later(span, answer)
 
-    def refuse(self, malformed: MalformedReview, body: bytes, caller: Caller = ANYBODY) -> Answer:
+    def refuse(self, malformed: MalformedReview, body: bytes, caller: Client = ANONYMOUS) -> JsonResponse:
         """Answer a body that is not acceptable, of which there is nothing to trace."""
         return self._endpoint.refuse(malformed, body, caller)
 
-    async def _later(self, span: Span, answer: Awaitable[Answer]) -> Answer:
+    async def _later(self, span: Span, answer: Awaitable[JsonResponse]) -> JsonResponse:
         with trace.use_span(span):
             return _ended(span, await answer)
 
 
-def _ended(span: Span, answer: Answer) -> Answer:
+def _ended(span: Span, answer: JsonResponse) -> JsonResponse:
     span.set_attribute("http.response.status_code", answer.code)
     if answer.code >= 500:
         span.set_status(StatusCode.ERROR)
@@ -153,14 +153,14 @@ def _ended(span: Span, answer: Answer) -> Answer:
     return answer
 
 
-class TracedJournal(Journal):
+class TracedJournal(DecisionLog):
     """Tells the span of a review what is told in its record, and the record which trace it is part of.
 
     Args:
         journal: where records are written; None for nowhere.
     """
 
-    def __init__(self, journal: Journal | None) -> None:
+    def __init__(self, journal: DecisionLog | None) -> None:
         self._journal = journal
 
     def wants(self, verdict: str) -> bool:
@@ -181,14 +181,18 @@ class TracedJournal(Journal):
             self._journal.write(record)
 
 
-_TOLD = (*Subject.__struct_fields__, "kind", "verdict", "code", "message", "caller")
+_TOLD = (*ReviewSummary.__struct_fields__, "kind", "verdict", "code", "message", "caller")
 
 
-class TracedRunner(Runner):
+class TracedRunner(PolicyExecutor):
     """A runner with a span around each call of a policy, in which the policy makes its own."""
 
     def __init__(
-        self, policies: Iterable[AnyPolicy], paced: Callable[[str, Pace], None], meters: Meters, tracer: Tracer
+        self,
+        policies: Iterable[AnyPolicy],
+        paced: Callable[[str, InlineState], None],
+        meters: MetricRegistry,
+        tracer: Tracer,
     ) -> None:
         super().__init__(policies, paced, meters)
         self._tracer = tracer

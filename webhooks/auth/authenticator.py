@@ -13,16 +13,16 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from webhooks.auth.token_file import Seal, TokenFile, seal
-from webhooks.http.responses import Answer, error
-from webhooks.observability.metrics import Meters
+from webhooks.auth.token_file import TokenFile, TokenHash, seal
+from webhooks.http.responses import JsonResponse, error
+from webhooks.observability.metrics import MetricRegistry
 
 logger = logging.getLogger("webhooks.callers")
 
 _SAN = frozenset({"DNS", "URI", "email", "IP Address"})
 
 
-class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
+class Client(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who calls, as far as it has been proven; nobody in particular where no proof is asked for.
 
     Attributes:
@@ -38,10 +38,10 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
         return " as ".join(filter(None, (self.certificate, self.user)))
 
 
-ANYBODY = Caller()
+ANONYMOUS = Client()
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class Rejection(msgspec.Struct, frozen=True):
     """Why somebody is not heard.
 
     Attributes:
@@ -55,21 +55,21 @@ class Refusal(msgspec.Struct, frozen=True):
     message: str
 
 
-Met: TypeAlias = Caller | Refusal
+Authentication: TypeAlias = Client | Rejection
 """Who is at the other end of a connection, which may be nobody in particular, or not one of those who may call."""
 
 
 class Issuer(Protocol):
     """Somebody who issues tokens, and has to be asked for the keys that they are verified by."""
 
-    def user(self, sealed: Seal, token: bytes) -> str | Refusal | None:
+    def user(self, sealed: TokenHash, token: bytes) -> str | Rejection | None:
         """Whose token it is; None where the keys have to be asked for first."""
 
     async def refresh(self) -> None:
         """Ask for the keys. Raises nothing."""
 
 
-class Callers:
+class Authenticator:
     """Those who may call.
 
     Args:
@@ -84,7 +84,7 @@ class Callers:
 
     def __init__(
         self,
-        meters: Meters,
+        meters: MetricRegistry,
         names: Collection[str] | None = None,
         tokens: TokenFile | None = None,
         issuer: Issuer | None = None,
@@ -101,23 +101,23 @@ class Callers:
         """Follow the file of tokens for as long as the block lasts."""
         return nullcontext() if self._tokens is None else self._tokens.looking()
 
-    def meet(self, certificate: Mapping[str, Any] | None) -> Met:
+    def meet(self, certificate: Mapping[str, Any] | None) -> Authentication:
         """Who is at the other end of a connection.
 
         Args:
             certificate: theirs, which TLS has verified, in the form of `ssl.SSLSocket.getpeercert`; None for none.
         """
         if self._names is None:
-            return ANYBODY
+            return ANONYMOUS
         if not certificate:
-            return Refusal(403, "no_certificate", "it showed no certificate")
+            return Rejection(403, "no_certificate", "it showed no certificate")
         names = list(filter(None, _names(certificate))) or [f"serial {certificate['serialNumber']}"]
         for name in names:
             if name in self._names or not self._names:
-                return Caller(name)
-        return Refusal(403, "unlisted_certificate", f"its certificate is for none that may call: {', '.join(names)}")
+                return Client(name)
+        return Rejection(403, "unlisted_certificate", f"its certificate is for none that may call: {', '.join(names)}")
 
-    def identify(self, met: Met, authorization: bytes | None) -> Met | None:
+    def identify(self, met: Authentication, authorization: bytes | None) -> Authentication | None:
         """Who sends a request.
 
         Args:
@@ -127,31 +127,31 @@ class Callers:
         Returns:
             None where that takes longer, see `identify_later`.
         """
-        if not self.by_token or isinstance(met, Refusal):
+        if not self.by_token or isinstance(met, Rejection):
             return met
         scheme, _, token = (authorization or b"").partition(b" ")
         if scheme.lower() != b"bearer" or not token:
-            return Refusal(401, "no_token", "it sent no bearer token")
+            return Rejection(401, "no_token", "it sent no bearer token")
         user = self._user(token)
-        return Caller(met.certificate, user) if isinstance(user, str) else user
+        return Client(met.certificate, user) if isinstance(user, str) else user
 
-    async def identify_later(self, met: Met, authorization: bytes | None) -> Met:
+    async def identify_later(self, met: Authentication, authorization: bytes | None) -> Authentication:
         """The same, after whoever issues tokens has been asked if need be."""
         while (caller := self.identify(met, authorization)) is None:
             assert self._issuer is not None
             await self._issuer.refresh()
         return caller
 
-    def _user(self, token: bytes) -> str | Refusal | None:
+    def _user(self, token: bytes) -> str | Rejection | None:
         sealed = seal(token)
         user = None if self._tokens is None else self._tokens.user(sealed)
         if user is not None:
             return user
         if self._issuer is not None:
             return self._issuer.user(sealed, token)
-        return Refusal(401, "bad_token", "its token is not one of those in the file")
+        return Rejection(401, "bad_token", "its token is not one of those in the file")
 
-    def turn_away(self, refusal: Refusal, peer: str) -> Answer:
+    def turn_away(self, refusal: Rejection, peer: str) -> JsonResponse:
         """Note that a caller is refused.
 
         Args:

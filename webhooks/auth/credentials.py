@@ -1,13 +1,13 @@
 """Who may call, as the settings say."""
 
-from webhooks.auth.authenticator import Callers, Issuer
+from webhooks.auth.authenticator import Authenticator, Issuer
 from webhooks.auth.token_file import TokenFile
 from webhooks.errors import ConfigurationError
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 from webhooks.settings import Settings
 
 
-def callers(settings: Settings, meters: Meters) -> Callers:
+def callers(settings: Settings, meters: MetricRegistry) -> Authenticator:
     """Those who may call.
 
     Args:
@@ -17,7 +17,7 @@ def callers(settings: Settings, meters: Meters) -> Callers:
     Raises:
         ConfigurationError: a file is not what it must be, or what they need is not installed.
     """
-    return Callers(
+    return Authenticator(
         meters,
         names=None if settings.client_ca is None else settings.allow_client,
         tokens=None if settings.token_file is None else TokenFile(settings.token_file, meters),
@@ -25,7 +25,7 @@ def callers(settings: Settings, meters: Meters) -> Callers:
     )
 
 
-def _issuer(settings: Settings, meters: Meters) -> Issuer | None:
+def _issuer(settings: Settings, meters: MetricRegistry) -> Issuer | None:
     url, audience = settings.oidc_issuer, settings.oidc_audience
     if url is None:
         return None

@@ -19,10 +19,10 @@ import httpx2
 from joserfc import jwk, jws, jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 
-from webhooks.auth.authenticator import Refusal
-from webhooks.auth.token_file import Seal
+from webhooks.auth.authenticator import Rejection
+from webhooks.auth.token_file import TokenHash
 from webhooks.errors import ConfigurationError
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 
 logger = logging.getLogger("webhooks.oidc")
 
@@ -52,7 +52,9 @@ class OidcIssuer:
         ConfigurationError: the URL is not of https, or has more than a host and path; or the authority is none.
     """
 
-    def __init__(self, url: str, audience: str, subjects: Collection[str], ca: Path | None, meters: Meters) -> None:
+    def __init__(
+        self, url: str, audience: str, subjects: Collection[str], ca: Path | None, meters: MetricRegistry
+    ) -> None:
         _check(url)
         _trust(ca)
         self._url = url
@@ -69,11 +71,11 @@ class OidcIssuer:
             "webhooks_oidc_key_failures", "How often the keys of the issuer of tokens could not be fetched."
         )
         self._keys = jwk.KeySet([])
-        self._known: dict[Seal, tuple[str, float]] = {}
+        self._known: dict[TokenHash, tuple[str, float]] = {}
         self._fetched = self._tried = -LASTING
         self._fetching: asyncio.Task[None] | None = None
 
-    def user(self, sealed: Seal, token: bytes) -> str | Refusal | None:
+    def user(self, sealed: TokenHash, token: bytes) -> str | Rejection | None:
         """Whose token it is; None where the keys have to be asked for first."""
         known = self._known.get(sealed)
         if known is not None and time() < known[1]:
@@ -86,22 +88,22 @@ class OidcIssuer:
         except InvalidKeyIdError:
             return None if self._may_fetch() else self._unknown_key()
         except (JoseError, ValueError, TypeError, RecursionError) as error:
-            return Refusal(401, "bad_token", f"its token is not taken: {error}")
+            return Rejection(401, "bad_token", f"its token is not taken: {error}")
         if claims["sub"] not in self._subjects:
-            return Refusal(403, "unlisted_subject", f"its token is for another subject: {claims['sub']!r}")
+            return Rejection(403, "unlisted_subject", f"its token is for another subject: {claims['sub']!r}")
         self._keep(sealed, claims)
         return str(claims["sub"])
 
-    def _keep(self, sealed: Seal, claims: dict[str, Any]) -> None:
+    def _keep(self, sealed: TokenHash, claims: dict[str, Any]) -> None:
         """Know a token again, for a while."""
         if len(self._known) >= _MAX_KNOWN:
             self._known.pop(next(iter(self._known)))
         self._known[sealed] = claims["sub"], min(claims["exp"] + LEEWAY, time() + LASTING)
 
-    def _unknown_key(self) -> Refusal:
+    def _unknown_key(self) -> Rejection:
         if self._keys:
-            return Refusal(401, "bad_token", "its token is signed by none of the issuer's keys")
-        return Refusal(503, "no_keys", f"no keys of {self._url} are known as yet")
+            return Rejection(401, "bad_token", "its token is signed by none of the issuer's keys")
+        return Rejection(503, "no_keys", f"no keys of {self._url} are known as yet")
 
     def _may_fetch(self) -> bool:
         return self._fetching is not None or monotonic() - self._tried >= INTERVAL

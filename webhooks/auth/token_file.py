@@ -13,10 +13,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
 
-from webhooks.config import strict_yaml as documents
-from webhooks.config.validation import Finding
+from webhooks.config import strict_yaml
+from webhooks.config.validation import FieldError
 from webhooks.errors import ConfigurationError
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 from webhooks.repeating import repeated
 
 logger = logging.getLogger("webhooks.tokens")
@@ -25,11 +25,11 @@ _LOOK = 1.0  # seconds between the times that the file is looked at
 _YAML = (".yaml", ".yml", ".json")
 _TOKEN = re.compile("[!-~]+")  # what can stand in a header
 
-Seal: TypeAlias = bytes
+TokenHash: TypeAlias = bytes
 """What is known of a token. The time that it takes to find one among others tells nothing of any token."""
 
 
-def seal(token: bytes) -> Seal:
+def seal(token: bytes) -> TokenHash:
     """The hash of a token."""
     return sha256(token).digest()
 
@@ -45,17 +45,17 @@ class TokenFile:
         ConfigurationError: it cannot be read, is not what it must be, or is empty.
     """
 
-    def __init__(self, file: Path, meters: Meters) -> None:
+    def __init__(self, file: Path, meters: MetricRegistry) -> None:
         self._file = file
         self._failures = meters.counter(
             "webhooks_token_file_reload_failures", "Changes of the file of tokens that could not be taken over."
         )
-        self._users: Mapping[Seal, str] = _read(file)
+        self._users: Mapping[TokenHash, str] = _read(file)
         if not self._users:
             raise ConfigurationError(f"{file}: no token in it: write lines of a token, a comma and a user")
         self._seen = self._done = self._found()
 
-    def user(self, sealed: Seal) -> str | None:
+    def user(self, sealed: TokenHash) -> str | None:
         """Whose token it is; None where it is none of these."""
         return self._users.get(sealed)
 
@@ -79,7 +79,7 @@ class TokenFile:
         else:
             self._users = found
 
-    def _found(self) -> Mapping[Seal, str] | str:
+    def _found(self) -> Mapping[TokenHash, str] | str:
         """What is in the file, or what is wrong with it."""
         try:
             return _read(self._file)
@@ -87,15 +87,15 @@ class TokenFile:
             return str(error)
 
 
-def _read(file: Path) -> Mapping[Seal, str]:
+def _read(file: Path) -> Mapping[TokenHash, str]:
     """The users by their tokens."""
     try:
         raw = file.read_bytes()
     except OSError as error:
         raise ConfigurationError(f"{file}: cannot be read: {error.strerror or error}") from None
-    if len(raw) > documents.MAX_SIZE:
-        raise ConfigurationError(f"{file}: more than {documents.MAX_SIZE} bytes")
-    users: dict[Seal, str] = {}
+    if len(raw) > strict_yaml.MAX_SIZE:
+        raise ConfigurationError(f"{file}: more than {strict_yaml.MAX_SIZE} bytes")
+    users: dict[TokenHash, str] = {}
     for place, token, user in _entries(raw, file):
         if not (_TOKEN.fullmatch(token) and user):
             raise ConfigurationError(f"{place}: must be a token without blanks, and a user")
@@ -124,13 +124,15 @@ def _of_lines(lines: Iterable[list[str]], file: Path) -> Iterator[tuple[str, str
 
 
 def _of_document(raw: bytes, file: Path) -> Iterator[tuple[str, str, str]]:
-    document = documents.parse(raw, file)
+    document = strict_yaml.parse(raw, file)
     if not isinstance(document.tree, list):
         raise ConfigurationError(f"{file}: must be a list of {{token: ..., user: ...}}")
     for number, entry in enumerate(document.tree):
         members = entry if isinstance(entry, dict) else {}
         token, user = members.get("token"), members.get("user")
         if not (isinstance(token, str) and isinstance(user, str)):
-            raise document.error([Finding((number,), "Invalid value", "must be {token: ..., user: ...}, both texts")])
+            raise document.error(
+                [FieldError((number,), "Invalid value", "must be {token: ..., user: ...}, both texts")]
+            )
         place = document.place((number,))
         yield f"{file}:{place.line}:{place.column}", token, user

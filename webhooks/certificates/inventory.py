@@ -13,8 +13,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
-from webhooks.certificates import signing
-from webhooks.certificates import storage as files
+from webhooks.certificates import signing, storage
 from webhooks.errors import ConfigurationError
 
 _SUFFIXES = (".pem", ".crt", ".cer", ".key")
@@ -116,7 +115,7 @@ def _beside(file: Path) -> list[Path]:
 
 
 def _certificates(file: Path) -> list[x509.Certificate]:
-    content = files.read(file)
+    content = storage.read(file)
     if content is None:
         raise ConfigurationError(f"{file}: no such file or folder")
     if _KEY in content and _CERTIFICATE not in content:
@@ -131,7 +130,7 @@ def _certificates(file: Path) -> list[x509.Certificate]:
 
 
 def _key(file: Path) -> bytes | None:
-    content = files.read(file)
+    content = storage.read(file)
     if content is None or _KEY not in content:
         return None
     try:

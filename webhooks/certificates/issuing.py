@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from webhooks.certificates import pairs
-from webhooks.certificates import storage as files
+from webhooks.certificates import pairs, storage
 from webhooks.certificates.names import check_caller, default_names, normal
-from webhooks.certificates.pairs import ClientPair, ServingPair, SoundPair
+from webhooks.certificates.pairs import ClientPair, ServingPair, ValidPair
 from webhooks.errors import ConfigurationError
 
 logger = logging.getLogger("webhooks.certificates")
@@ -43,11 +42,11 @@ def ensure(directory: Path, *, names: Sequence[str] = (), now: datetime | None =
     if _is_good(pair, wanted, now):
         return pair
     try:
-        with files.locked(directory):
+        with storage.locked(directory):
             if not _is_good(pair, wanted, now):  # now that nobody else is at it
                 reissue(pair, wanted, now)
     except ConfigurationError as error:
-        sound = SoundPair.found(pair, wanted)
+        sound = ValidPair.found(pair, wanted)
         if sound is None or not sound.is_valid(now):
             raise
         logger.warning("%s ends on %s and is not renewed: %s", pair.certificate, f"{sound.leaf.ends:%F}", error)
@@ -55,7 +54,7 @@ def ensure(directory: Path, *, names: Sequence[str] = (), now: datetime | None =
 
 
 def _is_good(pair: ServingPair, names: Sequence[str], now: datetime) -> bool:
-    sound = SoundPair.found(pair, names)
+    sound = ValidPair.found(pair, names)
     return sound is not None and sound.is_valid(now) and not sound.is_due(now)
 
 
@@ -77,7 +76,7 @@ def issue(directory: Path, *, names: Sequence[str] = (), now: datetime | None = 
     now = now or datetime.now(UTC)
     wanted = normal(names)
     pair = ServingPair.of(directory)
-    with files.locked(directory):
+    with storage.locked(directory):
         before = _names_before(pair)
         _issue_serving(pair, wanted or before, now)
     return pair
@@ -104,7 +103,7 @@ def issue_client(directory: Path, name: str, *, now: datetime | None = None) -> 
     check_caller(name)
     now = now or datetime.now(UTC)
     pair = ClientPair(directory / f"{name}.pem", directory / f"{name}-key.pem")
-    with files.locked(directory):
+    with storage.locked(directory):
         pairs.replaceable(pair)
         pairs.write(pair, *signing.sign_client(authority(directory, now), name, now))
     return pair

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from webhooks.certificates import verification as proof
+from webhooks.certificates import verification
 from webhooks.certificates.names import as_address
 from webhooks.certificates.validity import Validity
 from webhooks.errors import ConfigurationError
@@ -54,7 +54,7 @@ class ClientPair:
 
 
 @dataclass(frozen=True, slots=True)
-class SoundPair:
+class ValidPair:
     """A serving pair that callers accept while it lasts.
 
     Attributes:
@@ -68,11 +68,11 @@ class SoundPair:
     @classmethod
     def found(cls, pair: ServingPair, names: Sequence[str] = ()) -> Self | None:
         """What is there; None if callers would not accept it, or not for these names, whatever the time."""
-        serving, calling = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), proof.caller(proof.ANY_TIME)
+        serving, calling = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), verification.caller(verification.ANY_TIME)
         try:
             serving.load_cert_chain(pair.certificate, pair.key, password="")  # never ask on the terminal
             calling.load_verify_locations(pair.ca)
-            certificate = proof.shown(serving, calling)
+            certificate = verification.shown(serving, calling)
         except (OSError, ValueError):
             return None
         covered = {as_address(name) or name.lower() for _, name in certificate.get("subjectAltName", ())}

@@ -8,7 +8,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from webhooks.certificates import storage as files
+from webhooks.certificates import storage
 from webhooks.errors import ConfigurationError
 
 
@@ -18,7 +18,7 @@ def certificates_in(path: Path) -> list[x509.Certificate]:
     Raises:
         ConfigurationError: it cannot be read, or holds something else.
     """
-    content = files.read(path)
+    content = storage.read(path)
     if content is None:
         return []
     try:
@@ -42,7 +42,7 @@ def key_in(path: Path) -> EllipticCurvePrivateKey | None:
     Raises:
         ConfigurationError: it cannot be read, or holds something else.
     """
-    content = files.read(path)
+    content = storage.read(path)
     if content is None:
         return None
     try:
@@ -60,7 +60,7 @@ def write_certificates(path: Path, certificates: Iterable[x509.Certificate]) -> 
     Raises:
         ConfigurationError: it cannot be written.
     """
-    files.write(path, b"".join(each.public_bytes(Encoding.PEM) for each in certificates), 0o644)
+    storage.write(path, b"".join(each.public_bytes(Encoding.PEM) for each in certificates), 0o644)
 
 
 def write_key(path: Path, key: EllipticCurvePrivateKey) -> None:
@@ -69,4 +69,4 @@ def write_key(path: Path, key: EllipticCurvePrivateKey) -> None:
     Raises:
         ConfigurationError: it cannot be written.
     """
-    files.write(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), 0o600)
+    storage.write(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), 0o600)

@@ -4,9 +4,8 @@ import logging
 from datetime import UTC, datetime
 from pathlib import Path
 
-from webhooks.certificates import issuing
-from webhooks.certificates import storage as files
-from webhooks.certificates.pairs import ServingPair, SoundPair
+from webhooks.certificates import issuing, storage
+from webhooks.certificates.pairs import ServingPair, ValidPair
 from webhooks.errors import ConfigurationError
 
 logger = logging.getLogger("webhooks.certificates")
@@ -55,7 +54,7 @@ def renew(directory: Path, *, now: datetime | None = None) -> bool:
     pair = ServingPair.of(directory)
     if not _is_due(pair, now):
         return False
-    with files.locked(directory):
+    with storage.locked(directory):
         due = _is_due(pair, now)  # now that nobody else is at it
         if due:
             issuing.reissue(pair, [], now)
@@ -63,5 +62,5 @@ def renew(directory: Path, *, now: datetime | None = None) -> bool:
 
 
 def _is_due(pair: ServingPair, now: datetime) -> bool:
-    sound = SoundPair.found(pair)
+    sound = ValidPair.found(pair)
     return sound is not None and sound.is_due(now)

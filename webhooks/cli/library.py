@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from webhooks.policy import loader as loading
+from webhooks.policy import loader
 
 _HEADING = re.compile(r"(?P<outcome>[A-Z][a-z ]+)(?P<with>, with .+)?::", re.DOTALL)
 _PARAMETER = re.compile(r"^    (\w+): ((?:.+(?:\n {8}.+)*))", re.MULTILINE)
@@ -75,7 +75,7 @@ def entries() -> list[Entry]:
         ValueError: a docstring is not as it must be.
         LoadError: a policy does not load.
     """
-    return [_entry(path) for path in loading.library().values()]
+    return [_entry(path) for path in loader.library().values()]
 
 
 def entry(name: str) -> Entry:
@@ -84,7 +84,7 @@ def entry(name: str) -> Entry:
     Raises:
         LoadError: there is none of that name.
     """
-    return _entry(loading.ready_file(name))
+    return _entry(loader.ready_file(name))
 
 
 def listing(found: Iterable[Entry]) -> str:
@@ -135,7 +135,7 @@ def _item(paragraph: str) -> str:
 
 
 def _entry(path: Path) -> Entry:
-    [policy] = loading.load_file(path)
+    [policy] = loader.load_file(path)
     _, *parameters = inspect.signature(policy.function).parameters.values()
     defaults = {each.name: _written(each.default) for each in parameters}
     try:

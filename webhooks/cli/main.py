@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from webhooks._version import __version__
-from webhooks.cli import certs as commands
+from webhooks.cli import certs
 from webhooks.cli import options as flags
 from webhooks.cli.manifests import manifests
 from webhooks.errors import ConfigurationError
@@ -37,7 +37,7 @@ def main() -> None:
     """Answer a cluster's admission, authorization, token and image reviews by plain Python functions."""
 
 
-main.add_command(commands.certs)
+main.add_command(certs.certs)
 main.add_command(manifests)
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -62,13 +62,15 @@ def serve(**options: Any) -> None:
 
     Prints one line, "ready https://HOST:PORT", when it answers.
     """
-    from webhooks.server import process as serving  # here, since they take longer to import than the help takes to show
-    from webhooks.server import supervisor as workers
+    from webhooks.server import (
+        process,  # here, since they take longer to import than the help takes to show
+        supervisor,
+    )
 
     settings = flags.settings(options)
     if not settings.policies and settings.admission_config is None and settings.config is None:
         raise click.UsageError("Nothing to serve: give --config, --policies or --admission-config.")
-    (serving if settings.workers == 1 else workers).run(settings)
+    (process if settings.workers == 1 else supervisor).run(settings)
 
 
 @main.command(epilog="Try it: webhooks check webhooks.yaml")

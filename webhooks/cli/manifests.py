@@ -157,7 +157,7 @@ class _Told:
         from dataclasses import replace
 
         from webhooks.config import file as configured
-        from webhooks.plugins import loader as plugin
+        from webhooks.plugins import loader
         from webhooks.policy import loader as loading
         from webhooks.policy.registry import Registry
         from webhooks.settings import Settings
@@ -170,7 +170,7 @@ class _Told:
         settings = replace(settings, policies=job.policies, admission_config=admission_config)
         policies = list(loading.load(job.policies)) if configuration is None else configuration.load()
         if admission_config is not None:
-            policies += plugin.load(admission_config, plugin.Site())
+            policies += loader.load(admission_config, loader.PluginContext())
         if not policies:
             raise click.UsageError("Nothing to write: give --config, --policies or --admission-config.")
         return cls(settings, list(Registry(policies)), configuration)
@@ -178,11 +178,11 @@ class _Told:
 
 def _files(told: _Told, target: Target, parts: tuple[str, ...]) -> list[File]:
     from webhooks.manifests import render as files
-    from webhooks.manifests import server_files as sources
+    from webhooks.manifests import server_files
 
-    found = sources.Sources()
+    found = server_files.Sources()
     if "server" in parts and target.by == "service":
-        found = sources.collect(told.settings, told.policies, told.configuration)
+        found = server_files.collect(told.settings, told.policies, told.configuration)
     return files.files(told.settings, told.policies, found, target, parts)
 
 

@@ -26,7 +26,7 @@ class _Template:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class Created:
     """A new policy.
 
     Attributes:
@@ -40,7 +40,7 @@ class Begun:
     entry: str
 
 
-def write(name: str, kind: Kind, folder: Path) -> Begun:
+def write(name: str, kind: Kind, folder: Path) -> Created:
     """Write the files of a new policy, and a configuration that uses it if there is none yet.
 
     Args:
@@ -80,7 +80,7 @@ def write(name: str, kind: Kind, folder: Path) -> Begun:
                 opened.write(text)
     except OSError as error:
         raise ConfigurationError(f"{error.filename}: cannot be written: {error.strerror}") from None
-    return Begun(list(files), configuration, entry if begun else "")
+    return Created(list(files), configuration, entry if begun else "")
 
 
 _HEAD = """\

@@ -12,10 +12,10 @@ from typing import Any
 
 import click
 
-from webhooks.config import file as configured
+from webhooks.config import file
 from webhooks.errors import ConfigurationError
 from webhooks.offline import sources as streams
-from webhooks.offline.evaluation import Reviewed, Reviewer
+from webhooks.offline.evaluation import Reviewer, ReviewResult
 from webhooks.offline.reports import FORMATS, exit_code, printable
 from webhooks.offline.requests import Operation, Requests
 from webhooks.offline.sources import Manifest, Problem
@@ -59,9 +59,9 @@ def run(job: Job) -> int:
         raise ConfigurationError("an UPDATE needs the objects that are stored: give them by --old")
     if job.operation == "CREATE" and job.old:
         raise ConfigurationError("a CREATE finds nothing stored: leave out --old")
-    policies = [*load(job.policies), *([] if job.config is None else configured.read(job.config).load())]
+    policies = [*load(job.policies), *([] if job.config is None else file.read(job.config).load())]
     old = list(streams.read(job.old))
-    found: list[Reviewed | Problem] = [each for each in old if isinstance(each, Problem)]
+    found: list[ReviewResult | Problem] = [each for each in old if isinstance(each, Problem)]
     stored = [each for each in old if isinstance(each, Manifest)]
     reviewer = Reviewer(policies, Requests(job.operation, job.user, job.groups, stored))
     gc.set_threshold(50_000, 20, 20)  # what is found is kept, so that looking for garbage takes ever longer
@@ -79,7 +79,7 @@ def run(job: Job) -> int:
 
 async def _review(
     reviewer: Reviewer, sources: Sequence[str], advance: Callable[[int], object]
-) -> list[Reviewed | Problem]:
+) -> list[ReviewResult | Problem]:
     await reviewer.runner.start()
     try:
         return [
@@ -108,7 +108,7 @@ class _Bar(AbstractContextManager[Callable[[int], object]]):
         self._bar.__exit__(*raised)
 
 
-def _tell(found: Sequence[Reviewed | Problem], *, denials: bool) -> None:
+def _tell(found: Sequence[ReviewResult | Problem], *, denials: bool) -> None:
     """Say what went wrong where it is in nobody's way."""
     for each in found:
         if isinstance(each, Problem):

@@ -6,16 +6,16 @@ from webhooks.cluster.access import Access
 from webhooks.errors import ConfigurationError
 
 try:
-    from webhooks.cluster.client import Api
+    from webhooks.cluster.client import ClusterClient
 except ModuleNotFoundError as missing:  # what it needs comes with an extra
     raise ConfigurationError(
         f"asking a cluster needs the module {missing.name}: pip install 'cluster-webhooks[cluster]'"
     ) from None
 
-__all__ = ["Access", "Api", "connect"]
+__all__ = ["Access", "ClusterClient", "connect"]
 
 
-def connect(kubeconfig: Path | None, context: str | None) -> Api:
+def connect(kubeconfig: Path | None, context: str | None) -> ClusterClient:
     """A cluster, which has not been asked yet.
 
     Args:
@@ -25,4 +25,4 @@ def connect(kubeconfig: Path | None, context: str | None) -> Api:
     Raises:
         ClusterError: nothing says where a cluster is, or what says so is not as it must be.
     """
-    return Api(Access.found(kubeconfig, context))
+    return ClusterClient(Access.found(kubeconfig, context))

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from webhooks.errors import ClusterError, ConfigurationError
 from webhooks.kube.registered import API_VERSION, MANAGED_BY, OURS, PLURALS
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 from webhooks.repeating import repeated
 from webhooks.settings import Settings
 
 if TYPE_CHECKING:
     from cryptography import x509
 
-    from webhooks.cluster import Api
+    from webhooks.cluster import ClusterClient
 
 logger = logging.getLogger("webhooks.keeping")
 
@@ -33,7 +33,7 @@ _CHANGED = (409, 422)
 _STRATEGIC = "application/strategic-merge-patch+json"
 
 
-class Keeper:
+class CaBundleSync:
     """Keeps the registrations of a name in step with a file.
 
     Args:
@@ -43,7 +43,7 @@ class Keeper:
         meters: where those are counted that cannot be kept.
     """
 
-    def __init__(self, name: str, bundle: Path, cluster: "Api", meters: Meters) -> None:
+    def __init__(self, name: str, bundle: Path, cluster: "ClusterClient", meters: MetricRegistry) -> None:
         self._name = name
         self._bundle = bundle
         self._cluster = cluster
@@ -133,7 +133,7 @@ def _in_step(there: str, own: "Sequence[x509.Certificate]") -> str | None:
 
 
 @contextmanager
-def keeping(settings: Settings, meters: Meters) -> Iterator[None]:
+def keeping(settings: Settings, meters: MetricRegistry) -> Iterator[None]:
     """Keep registrations in step for as long as the block lasts, if the settings say so.
 
     Of the processes of a server, one does this.
@@ -155,6 +155,6 @@ def keeping(settings: Settings, meters: Meters) -> Iterator[None]:
     path = bundle.of(settings.certs_dir, settings.tls_cert)
     bundle.read(path)
     with connect(settings.kubeconfig, settings.context) as cluster:
-        keeper = Keeper(name, path, cluster, meters)
+        keeper = CaBundleSync(name, path, cluster, meters)
         with repeated(keeper.attempt, _INTERVAL, "registrations", at_once=True):
             yield

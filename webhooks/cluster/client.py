@@ -19,7 +19,7 @@ _PATIENCE = 10.0  # seconds
 _MAX_SIZE = 16 * 1024 * 1024  # bytes of an answer
 
 
-class Api:
+class ClusterClient:
     """One cluster's API, as one user of it. It does not follow redirects.
 
     Args:

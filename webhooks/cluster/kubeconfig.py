@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from webhooks.config import strict_yaml as documents
+from webhooks.config import strict_yaml
 from webhooks.config.validation import quoted, shown, wrong
 from webhooks.errors import ClusterError, ConfigurationError
 
@@ -124,7 +124,7 @@ class User:
     key: bytes | None = None
     token: str | None = None
     token_file: Path | None = None
-    program: "Program | None" = None
+    program: "ExecCredential | None" = None
 
     def bearer(self) -> str | None:
         """The token to send now.
@@ -146,7 +146,7 @@ class User:
 
 
 @dataclass
-class Program:
+class ExecCredential:
     """A program that gives credentials, as managed clusters have it.
 
     Attributes:
@@ -252,7 +252,7 @@ class Cluster:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ResolvedContext:
     """A context's cluster and user."""
 
     cluster: Cluster
@@ -287,7 +287,7 @@ class Kubeconfig:
 
     def _with(self, file: Path) -> "Kubeconfig":
         try:
-            config = documents.read(file).read(_Config)
+            config = strict_yaml.read(file).read(_Config)
         except ConfigurationError as error:
             raise ClusterError(str(error)) from None
         clusters = {each.name: Cluster(each.cluster, file) for each in config.clusters or ()}
@@ -301,7 +301,7 @@ class Kubeconfig:
             current=self.current or config.current_context,
         )
 
-    def chosen(self, context: str | None) -> Chosen:
+    def chosen(self, context: str | None) -> ResolvedContext:
         """The cluster and user of a context; of the current one unless it is named.
 
         Raises:
@@ -318,9 +318,9 @@ class Kubeconfig:
             )
         _check(cluster, f"{where}: cluster {found.cluster!r}")
         if not found.user:
-            return Chosen(cluster, User())
+            return ResolvedContext(cluster, User())
         user, file = _get(self.users, found.user, "user", where)
-        return Chosen(cluster, _shown(user, file, f"{where}: user {found.user!r}"))
+        return ResolvedContext(cluster, _shown(user, file, f"{where}: user {found.user!r}"))
 
 
 T = TypeVar("T")
@@ -377,7 +377,9 @@ def _shown(user: _User, file: Path, where: str) -> User:
     program = None
     if user.exec is not None:
         variables = {each.name: each.value for each in user.exec.env or ()}
-        program = Program((user.exec.command, *(user.exec.args or ())), variables, user.exec.api_version, file.parent)
+        program = ExecCredential(
+            (user.exec.command, *(user.exec.args or ())), variables, user.exec.api_version, file.parent
+        )
     return User(
         _content(user.client_certificate_data, user.client_certificate, file),
         _content(user.client_key_data, user.client_key, file),

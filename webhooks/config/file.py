@@ -8,16 +8,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, create_model
 
-from webhooks.config import strict_yaml as documents
+from webhooks.config import strict_yaml
 from webhooks.config.models import PolicyEntry
 from webhooks.config.policies import Entry
 from webhooks.config.strict_yaml import Document
-from webhooks.config.validation import FieldPath, Finding, Model, duration, shown
+from webhooks.config.validation import FieldError, FieldPath, Model, duration, shown
 from webhooks.errors import ConfigurationError
 from webhooks.limits import Limits
 from webhooks.options import Option, given, options
-from webhooks.plugins import loader as plugin
-from webhooks.plugins.loader import Site
+from webhooks.plugins import loader
+from webhooks.plugins.loader import PluginContext
 from webhooks.policy import loader as loading
 from webhooks.policy.model import AnyPolicy
 from webhooks.policy.registry import Registry
@@ -93,7 +93,7 @@ class Configuration:
         Raises:
             ConfigurationError: with all that is wrong, a line each.
         """
-        findings: list[Finding] = []
+        findings: list[FieldError] = []
         policies: list[AnyPolicy] = []
         named: dict[str, int] = {}
         for number, entry in enumerate(self.entries):
@@ -103,7 +103,7 @@ class Configuration:
                 if first != number:
                     at = (*path, "use" if entry.name is None else "name")
                     detail = f"policies[{first}] has this name: give one of them another by name"
-                    findings.append(Finding(at, "Duplicate value", detail, shown(policy.name)))
+                    findings.append(FieldError(at, "Duplicate value", detail, shown(policy.name)))
                 policies.append(policy)
         if findings:
             raise self._document.error(findings)
@@ -116,7 +116,7 @@ class Configuration:
             ConfigurationError: with all that is wrong with that, or with any of them.
         """
         file = self.settings.admission_config
-        return [] if file is None else plugin.load(file, Site())
+        return [] if file is None else loader.load(file, PluginContext())
 
 
 def read(file: Path) -> Configuration:
@@ -125,7 +125,7 @@ def read(file: Path) -> Configuration:
     Raises:
         ConfigurationError: with all that is wrong with the file, a line each; its policies have not been looked at.
     """
-    document = documents.read(file)
+    document = strict_yaml.read(file)
     told = document.read(WebhookConfiguration, file.parent)
     server: Any = told.server
     settings = {each.name: getattr(server, each.name) for each, _ in options(Settings) if each.name not in _HERE}

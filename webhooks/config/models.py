@@ -66,7 +66,7 @@ _Moment = Annotated[
 ]
 
 
-class Narrowing(Model):
+class MatchOverride(Model):
     """Which of the reviews that a policy asks for it is to see: those that fit all of what is given."""
 
     resources: Annotated[
@@ -131,7 +131,7 @@ class PolicyEntry(Model):
         ),
     ] = None
     parameters: Annotated[dict[str, Any], Field(default_factory=dict, description="What the policy takes by keyword.")]
-    match: Annotated[Narrowing | None, Field(description="Narrows what the policy asked for.")] = None
+    match: Annotated[MatchOverride | None, Field(description="Narrows what the policy asked for.")] = None
     mode: Annotated[
         Literal["enforce", "warn", "audit"],
         Field(description="What a denial comes to: a denial, a warning, or an annotation of the audit record."),

@@ -7,13 +7,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from webhooks.config.models import ExemptionEntry, Narrowing, PolicyEntry
-from webhooks.config.validation import FieldPath, Finding, Model, shown
+from webhooks.config.models import ExemptionEntry, MatchOverride, PolicyEntry
+from webhooks.config.validation import FieldError, FieldPath, Model, shown
 from webhooks.errors import ConfigurationError
 from webhooks.kube.globs import EVERYTHING, Globs
 from webhooks.kube.label_selectors import Selector
 from webhooks.kube.resource_rules import Rule, both, rules
-from webhooks.policy import loader as loading
+from webhooks.policy import loader
 from webhooks.policy.exemptions import Exemption
 from webhooks.policy.matching import AccessMatch, AdmissionMatch, ImageMatch, operations
 from webhooks.policy.model import AnyPolicy, Kind, Match
@@ -58,12 +58,12 @@ class Entry:
 
     entry: PolicyEntry
     path: FieldPath
-    find: Callable[[Finding], None]
+    find: Callable[[FieldError], None]
 
     def load(self, folder: Path) -> list[AnyPolicy]:
         """Its policies; those with whom nothing is wrong."""
         try:
-            found = loading.find(self.entry.use, folder)
+            found = loader.find(self.entry.use, folder)
         except ConfigurationError as error:
             self._wrong(("use",), "Invalid value", str(error))
             return []
@@ -142,7 +142,7 @@ class Entry:
             self._wrong((*path, alias), "Forbidden", f"not for {kind} policies")
 
     def _wrong(self, path: FieldPath, kind: Any, detail: str, value: Any = None) -> None:
-        self.find(Finding((*self.path, *path), kind, detail, "" if value is None else shown(value)))
+        self.find(FieldError((*self.path, *path), kind, detail, "" if value is None else shown(value)))
 
 
 def parameter(policy: AnyPolicy, name: str) -> str | None:
@@ -176,13 +176,13 @@ def _globs(texts: tuple[str, ...] | None) -> Globs:
     return EVERYTHING if texts is None else Globs(texts)
 
 
-def _namespaces(match: Narrowing) -> Globs:
+def _namespaces(match: MatchOverride) -> Globs:
     if match.exclude_namespaces is None:
         return _globs(match.namespaces)
     return Globs(match.namespaces, match.exclude_namespaces)
 
 
-def _admission_match(match: Narrowing) -> AdmissionMatch:
+def _admission_match(match: MatchOverride) -> AdmissionMatch:
     return AdmissionMatch(
         rules(match.resources or ("*/*",)),
         operations(match.operations or ("*",)),
@@ -211,7 +211,7 @@ def _meet(some: Sequence[Rule], others: Sequence[Rule]) -> bool:
     return any(both(one, other) for one in some for other in others)
 
 
-def _access_match(match: Narrowing) -> AccessMatch:
+def _access_match(match: MatchOverride) -> AccessMatch:
     either = match.resources is not None or match.paths is not None
     return AccessMatch(
         rules(match.resources or (() if either else ("*/*",))),

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import yaml
 from pydantic import BaseModel
 
-from webhooks.config.validation import FieldPath, Finding, check, quoted, shown
+from webhooks.config.validation import FieldError, FieldPath, check, quoted, shown
 from webhooks.errors import ConfigurationError
 
 MAX_SIZE = 1024 * 1024  # bytes
@@ -63,7 +63,7 @@ class Document:
     """
 
     def __init__(
-        self, file: Path, root: _Node, path: FieldPath = (), duplicates: Sequence[tuple[Place, Finding]] = ()
+        self, file: Path, root: _Node, path: FieldPath = (), duplicates: Sequence[tuple[Place, FieldError]] = ()
     ) -> None:
         self.file = file
         self._root = root
@@ -125,7 +125,7 @@ class Document:
         key = holder.keys.get(path[-1]) if path else None
         return self.place(path) if key is None else key
 
-    def error(self, findings: Iterable[Finding]) -> ConfigurationError:
+    def error(self, findings: Iterable[FieldError]) -> ConfigurationError:
         """An error of all that is wrong, in the order of the places: ``FILE:LINE:COLUMN: limits[0].burst: ...``."""
         placed = [*self._duplicates, *((self._place_of(finding), finding) for finding in findings)]
         lines = [
@@ -134,7 +134,7 @@ class Document:
         ]
         return ConfigurationError("\n".join(lines))
 
-    def _place_of(self, finding: Finding) -> Place:
+    def _place_of(self, finding: FieldError) -> Place:
         return self.key_place(finding.path) if finding.kind == "Forbidden" else self.place(finding.path)
 
 
@@ -234,7 +234,7 @@ class _Builder:
 
     def __init__(self) -> None:
         self.root: _Node | None = None
-        self.duplicates: list[tuple[Place, Finding]] = []
+        self.duplicates: list[tuple[Place, FieldError]] = []
         self._open: list[_Open] = []
         self._anchored: dict[str, _Node] = {}
         self._values = 0
@@ -297,7 +297,7 @@ class _Builder:
         first = mapping.node.keys.setdefault(key, place)
         if first is not place:
             path = (*(_step(each) for each in self._open[:-1]), key)
-            finding = Finding(path, "Duplicate value", f"the key is in line {first.line} already", shown(key))
+            finding = FieldError(path, "Duplicate value", f"the key is in line {first.line} already", shown(key))
             self.duplicates.append((place, finding))
         mapping.key = key
 

@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FieldError:
     """One thing that is wrong.
 
     Attributes:
@@ -102,7 +102,7 @@ def duration(least: float, most: float) -> tuple[BeforeValidator, WithJsonSchema
     return BeforeValidator(seconds), WithJsonSchema({"type": "string", "examples": ["500ms", "10s", "1m30s"]})
 
 
-def check(tree: Any, model: type[M], context: Any = None) -> M | list[Finding]:
+def check(tree: Any, model: type[M], context: Any = None) -> M | list[FieldError]:
     """Compare a plain tree with a model. Null is the same as not set, as it is to API servers.
 
     Args:
@@ -169,7 +169,7 @@ _DETAILS = {
 }
 
 
-def _finding(error: ErrorDetails, tree: Any, model: type[BaseModel]) -> Finding:
+def _finding(error: ErrorDetails, tree: Any, model: type[BaseModel]) -> FieldError:
     what, context = error["type"], error.get("ctx", {})
     path = _path(error["loc"], tree, named=what in ("missing", "extra_forbidden"))
     value = shown(error["input"])
@@ -177,23 +177,23 @@ def _finding(error: ErrorDetails, tree: Any, model: type[BaseModel]) -> Finding:
         return _own(path, typing.cast("Kind", what), value, context)
     match what, context:
         case "missing", _:
-            return Finding(path, "Required value")
+            return FieldError(path, "Required value")
         case "string_too_short" | "too_short", {"min_length": 1}:
-            return Finding(path, "Required value", "must not be empty")
+            return FieldError(path, "Required value", "must not be empty")
         case "extra_forbidden", _:
-            return Finding(path, "Forbidden", f"unknown field{_meant(path, model)}")
+            return FieldError(path, "Forbidden", f"unknown field{_meant(path, model)}")
         case "literal_error" | "enum", _:
-            return Finding(path, "Unsupported value", supported(re.findall("'([^']*)'", context["expected"])), value)
+            return FieldError(path, "Unsupported value", supported(re.findall("'([^']*)'", context["expected"])), value)
         case "too_long", _:
-            return Finding(
+            return FieldError(
                 path, "Too many", f"must have at most {context['max_length']}", str(context["actual_length"])
             )
         case "greater_than", {"gt": 0}:
-            return Finding(path, "Invalid value", "must be positive", value)
+            return FieldError(path, "Invalid value", "must be positive", value)
         case "greater_than_equal", {"ge": 0}:
-            return Finding(path, "Invalid value", "must not be negative", value)
+            return FieldError(path, "Invalid value", "must not be negative", value)
     detail = _DETAILS[what].format(**context) if what in _DETAILS else error["msg"]
-    return Finding(path, "Invalid value", detail, value)
+    return FieldError(path, "Invalid value", detail, value)
 
 
 def _follows(error: ErrorDetails) -> bool:
@@ -201,13 +201,13 @@ def _follows(error: ErrorDetails) -> bool:
     return error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]
 
 
-def _own(path: FieldPath, kind: Kind, value: str, context: Mapping[str, Any]) -> Finding:
+def _own(path: FieldPath, kind: Kind, value: str, context: Mapping[str, Any]) -> FieldError:
     """What `wrong` said."""
     if context["value"] is not None:
         value = context["value"]
     elif kind in ("Required value", "Forbidden"):
         value = ""
-    return Finding(path, kind, context["detail"], value)
+    return FieldError(path, kind, context["detail"], value)
 
 
 def _path(steps: FieldPath, tree: Any, *, named: bool) -> FieldPath:

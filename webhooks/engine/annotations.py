@@ -18,7 +18,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 T = TypeVar("T", bound=Outcome)
 
 
-class Notes(msgspec.Struct, eq=False):
+class ResponseNotes(msgspec.Struct, eq=False):
     """The warnings and annotations of one review.
 
     Attributes:

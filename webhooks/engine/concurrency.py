@@ -9,10 +9,10 @@ from time import perf_counter
 
 from webhooks.errors import Overloaded
 from webhooks.limits import Limits
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 
 
-class Turns:
+class ConcurrencyLimiter:
     """The turns of one process.
 
     Args:
@@ -23,7 +23,7 @@ class Turns:
         full: whether one more review that has to wait would be sent away.
     """
 
-    def __init__(self, limits: Limits, meters: Meters) -> None:
+    def __init__(self, limits: Limits, meters: MetricRegistry) -> None:
         self._limits = limits
         self._free = limits.max_in_flight
         self._waiting: deque[asyncio.Future[None]] = deque()

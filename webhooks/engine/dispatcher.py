@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Sequence
 from time import perf_counter
 from typing import Any
 
-from webhooks.engine.concurrency import Turns
-from webhooks.engine.executor import DEFAULT_TIMEOUT, Runner
-from webhooks.engine.invocation import Result, Stalled
-from webhooks.engine.verdicts import FLOWS, UNASKED, Flow, Verdict
+from webhooks.engine.concurrency import ConcurrencyLimiter
+from webhooks.engine.executor import DEFAULT_TIMEOUT, PolicyExecutor
+from webhooks.engine.invocation import PolicyInterrupted, Result
+from webhooks.engine.verdicts import FLOWS, NO_POLICY_OUTCOME, Flow, Verdict
 from webhooks.policy.model import AnyPolicy, Kind
 from webhooks.policy.registry import Registry
 
@@ -26,7 +26,7 @@ class Dispatcher:
         turns: of reviews whose policies are waited for.
     """
 
-    def __init__(self, registry: Registry, runner: Runner, turns: Turns) -> None:
+    def __init__(self, registry: Registry, runner: PolicyExecutor, turns: ConcurrencyLimiter) -> None:
         self.registry = registry
         self.runner = runner
         self.turns = turns
@@ -49,7 +49,7 @@ class Dispatcher:
         deadline = perf_counter() + budget(timeout)
         policies = self.registry.select(kind, review) if only is None else _if_wanted(only, review)
         if not policies:
-            return Verdict(UNASKED[kind])
+            return Verdict(NO_POLICY_OUTCOME[kind])
         flow = FLOWS[kind](review, policies)
         if self.runner.in_place(policies):
             return self._drive_in_place(flow, deadline)
@@ -67,7 +67,7 @@ class Dispatcher:
         except StopIteration as end:
             verdict: Verdict = end.value
             return verdict
-        except Stalled as stalled:
+        except PolicyInterrupted as stalled:
             return self._drive(flow, deadline, self.turns.take(), (wanted, results, stalled))
 
     async def _drive(
@@ -75,7 +75,7 @@ class Dispatcher:
         flow: Flow,
         deadline: float,
         turn: asyncio.Future[None] | None,
-        begun: tuple[Sequence[tuple[AnyPolicy, Any]], Sequence[Result], Stalled] | None = None,
+        begun: tuple[Sequence[tuple[AnyPolicy, Any]], Sequence[Result], PolicyInterrupted] | None = None,
     ) -> Verdict:
         if turn is not None:
             await self.turns.wait(turn, deadline)
@@ -95,7 +95,11 @@ class Dispatcher:
             self.turns.give_back()
 
     async def _rest(
-        self, wanted: Sequence[tuple[AnyPolicy, Any]], results: Sequence[Result], stalled: Stalled, deadline: float
+        self,
+        wanted: Sequence[tuple[AnyPolicy, Any]],
+        results: Sequence[Result],
+        stalled: PolicyInterrupted,
+        deadline: float,
     ) -> list[Result]:
         """All results of what is wanted, when some are there, and the policy after those was stopped."""
         (stopped, review), *others = wanted[len(results) :]

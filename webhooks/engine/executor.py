@@ -11,9 +11,18 @@ from typing import Any, cast
 
 import msgspec
 
-from webhooks.engine.invocation import Result, Stalled, call, call_on_loop, checked, deadline_of, failure, overrun
-from webhooks.engine.process_pool import Isolation
-from webhooks.observability.metrics import Meters
+from webhooks.engine.invocation import (
+    PolicyInterrupted,
+    Result,
+    call,
+    call_on_loop,
+    checked,
+    deadline_of,
+    failure,
+    overrun,
+)
+from webhooks.engine.process_pool import IsolatedPolicyPool
+from webhooks.observability.metrics import MetricRegistry
 from webhooks.policy.model import AnyPolicy
 
 QUICK = 0.001  # seconds; a thread hop costs a fiftieth of it
@@ -25,7 +34,7 @@ MAX_OVERRUN = 8  # threads that one policy may keep past its deadlines, before i
 DEFAULT_TIMEOUT = 10.0  # seconds; the caller's own default
 
 
-class Pace(msgspec.Struct):
+class InlineState(msgspec.Struct):
     """How quick a policy has shown itself.
 
     Attributes:
@@ -56,7 +65,7 @@ class Pace(msgspec.Struct):
         self.in_place, self.promote_after = False, sys.maxsize
 
 
-class Runner:
+class PolicyExecutor:
     """Runs policies, and remembers how quick each of them is.
 
     A ``def`` policy may block, so it runs in a worker thread. But the hop to the thread costs more than most policies
@@ -69,11 +78,13 @@ class Runner:
         meters: where the ends of processes are counted.
     """
 
-    def __init__(self, policies: Iterable[AnyPolicy], paced: Callable[[str, Pace], None], meters: Meters) -> None:
+    def __init__(
+        self, policies: Iterable[AnyPolicy], paced: Callable[[str, InlineState], None], meters: MetricRegistry
+    ) -> None:
         self._paced = paced
         self._meters = meters
-        self.paces: dict[AnyPolicy, Pace] = {}
-        self._isolations: dict[AnyPolicy, Isolation] = {}
+        self.paces: dict[AnyPolicy, InlineState] = {}
+        self._isolations: dict[AnyPolicy, IsolatedPolicyPool] = {}
         self._add(policies)
         self._in_place: set[AnyPolicy] = set()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="policy")
@@ -119,9 +130,9 @@ class Runner:
         """Know some policies; those that were not known before."""
         added = [policy for policy in policies if policy not in self.paces]
         for policy in added:
-            self.paces[policy] = Pace()
+            self.paces[policy] = InlineState()
             if policy.isolation:
-                self._isolations[policy] = Isolation(policy, self._meters)
+                self._isolations[policy] = IsolatedPolicyPool(policy, self._meters)
         return added
 
     def in_place(self, policies: Iterable[AnyPolicy]) -> bool:
@@ -146,7 +157,7 @@ class Runner:
     def _slow_in_place(self, result: Result, started: float, deadline: float) -> Result:
         policy, pace = result.policy, self.paces[result.policy]
         cause = None if result.failure is None else result.failure.__cause__
-        stalled = cast("Stalled", cause) if issubclass(type(cause), Stalled) else None
+        stalled = cast("PolicyInterrupted", cause) if issubclass(type(cause), PolicyInterrupted) else None
         if stalled is None:
             pace.slow_in_place()
         elif stalled.waits:
@@ -173,7 +184,7 @@ class Runner:
         if policy in self._in_place:
             try:
                 return self.run_in_place(policy, review, deadline)
-            except Stalled as stalled:
+            except PolicyInterrupted as stalled:
                 return await self.run_again(policy, review, stalled.deadline)
         started = perf_counter()
         deadline = deadline_of(policy, started, deadline)
@@ -241,7 +252,7 @@ class Runner:
                 self._paced(policy.name, pace)
         return result
 
-    def _count_overrun(self, policy: AnyPolicy, pace: Pace, change: int) -> None:
+    def _count_overrun(self, policy: AnyPolicy, pace: InlineState, change: int) -> None:
         with self._lock:
             pace.overrun += change
         if policy in self.paces:
@@ -265,7 +276,7 @@ async def _ended(future: asyncio.Future[Result], seconds: float) -> None:
         timer.cancel()
 
 
-async def _start(isolations: Iterable[Isolation]) -> None:
+async def _start(isolations: Iterable[IsolatedPolicyPool]) -> None:
     starts = (isolation.start() for isolation in isolations)
     for failed in await asyncio.gather(*starts, return_exceptions=True):  # none is still on its way then
         if failed is not None:

@@ -26,7 +26,7 @@ class Result(msgspec.Struct):
         return type(self.outcome or self.failure).__name__.lower()
 
 
-class Stalled(BaseException):
+class PolicyInterrupted(BaseException):
     """Raised into a policy that keeps the event loop, to stop it: see `webhooks.engine.stalls`.
 
     Attributes:
@@ -86,7 +86,7 @@ def failure(error: BaseException) -> PolicyFailure | MalformedReview:
         what = f"{what}: {error}"
     except BaseException:  # noqa: S110  # one that cannot say what it is
         pass
-    found = (PolicyTimeout if issubclass(kind, Stalled) else PolicyFailure)(what)
+    found = (PolicyTimeout if issubclass(kind, PolicyInterrupted) else PolicyFailure)(what)
     found.__cause__ = error
     return found
 

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from webhooks.errors import ConfigurationError, MalformedReview, PolicyFailure
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 from webhooks.policy.model import OUTCOMES, WIRES, AnyPolicy
 from webhooks.reviews.outcomes import Outcome
 
@@ -38,7 +38,7 @@ _PAUSE, _MAX_PAUSE = 0.1, 5.0  # seconds between processes that end one after th
 _ENVIRONMENT = ("LANG", "LC_ALL", "LC_CTYPE", "PATH", "TMPDIR", "TZ")
 
 
-class Charge(msgspec.Struct, omit_defaults=True):
+class WorkerSpec(msgspec.Struct, omit_defaults=True):
     """What a process is for: the policy of this name, which this file makes, with parameters that are set beside it."""
 
     file: str
@@ -141,7 +141,7 @@ def _popen(stdin: socket.socket) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command, stdin=stdin.fileno(), env=environment, start_new_session=True)  # noqa: S603
 
 
-class Isolation:
+class IsolatedPolicyPool:
     """The processes of one isolated policy: one from the start, more while all of them are busy.
 
     Args:
@@ -149,7 +149,7 @@ class Isolation:
         meters: where their ends are counted.
     """
 
-    def __init__(self, policy: AnyPolicy, meters: Meters) -> None:
+    def __init__(self, policy: AnyPolicy, meters: MetricRegistry) -> None:
         self._policy = policy
         self._ends = meters.counter(
             "webhooks_isolated_process_ends_total",
@@ -242,7 +242,7 @@ class Isolation:
         process = await _Process.start()
         self._processes.add(process)
         origin = self._policy.origin
-        charge = _encode(Charge(origin.home, origin.name, dict(self._policy.configured)))
+        charge = _encode(WorkerSpec(origin.home, origin.name, dict(self._policy.configured)))
         try:
             async with asyncio.timeout(_START_TIME):
                 reply = await process.ask(charge, _START_TIME)

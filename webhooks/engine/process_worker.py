@@ -12,17 +12,17 @@ from typing import Any
 import msgspec
 import orjson
 
-from webhooks.engine import sandbox as confinement
+from webhooks.engine import sandbox
 from webhooks.engine.invocation import Result, call, call_on_loop
-from webhooks.engine.process_pool import ANSWER, TASK, Charge, Reply
+from webhooks.engine.process_pool import ANSWER, TASK, Reply, WorkerSpec
 from webhooks.errors import ConfigurationError, MalformedReview, PolicyFailure
 from webhooks.objects.copy_on_write import settle
 from webhooks.observability import logs
-from webhooks.policy import loader as loading
+from webhooks.policy import loader
 from webhooks.policy.model import WIRES, AnyPolicy
 from webhooks.reviews.outcomes import Outcome, Patch, Replace
 
-_LARGE = confinement.MEMORY // 2  # bytes of memory, with which it does not take another review
+_LARGE = sandbox.MEMORY // 2  # bytes of memory, with which it does not take another review
 _MAX_TRACEBACK = 16_384  # characters
 
 _encode = msgspec.json.Encoder().encode
@@ -35,7 +35,7 @@ def main() -> None:
             os.dup2(nothing.fileno(), 0)
         tasks = _tasks(stream)
         try:
-            policy = _load(msgspec.json.decode(next(tasks), type=Charge))
+            policy = _load(msgspec.json.decode(next(tasks), type=WorkerSpec))
         except (ConfigurationError, OSError) as error:
             _send(stream, Reply(failure=str(error)))
             return
@@ -43,7 +43,7 @@ def main() -> None:
         with asyncio.Runner() as runner:
             for body in tasks:
                 reply = _reply(_run(policy, body, runner))
-                reply.last = confinement.memory() > _LARGE
+                reply.last = sandbox.memory() > _LARGE
                 _send(stream, reply)
                 if reply.last:
                     return
@@ -53,7 +53,7 @@ def _tasks(stream: BufferedRWPair) -> Iterator[bytes]:
     """What is asked, one after the other; for each, this process may compute for so long as it may take."""
     while len(head := stream.read(TASK.size)) == TASK.size:
         size, seconds = TASK.unpack(head)
-        confinement.allow_computing(seconds)
+        sandbox.allow_computing(seconds)
         yield stream.read(size)
 
 
@@ -64,10 +64,10 @@ def _send(stream: BufferedRWPair, reply: Reply) -> None:
     stream.flush()
 
 
-def _load(charge: Charge) -> AnyPolicy:
-    confinement.confine()
+def _load(charge: WorkerSpec) -> AnyPolicy:
+    sandbox.confine()
     logs.configure()
-    for policy in loading.load_file(Path(charge.file)):
+    for policy in loader.load_file(Path(charge.file)):
         if policy.name == charge.name:
             return policy.bind(**charge.parameters)
     raise ConfigurationError(f"{charge.file}: no policy of the name {charge.name!r} is made by this file")

@@ -5,9 +5,9 @@ import logging
 from time import perf_counter
 from types import FrameType
 
-from webhooks.engine.invocation import Stalled, call, call_on_loop, checked, deadline_of, failure
-from webhooks.engine.watchdog import PATIENCE, Stall
-from webhooks.observability.metrics import Meters
+from webhooks.engine.invocation import PolicyInterrupted, call, call_on_loop, checked, deadline_of, failure
+from webhooks.engine.watchdog import PATIENCE, BlockedLoop
+from webhooks.observability.metrics import MetricRegistry
 from webhooks.policy.model import AnyPolicy
 
 logger = logging.getLogger("webhooks.stalls")
@@ -18,20 +18,20 @@ _CALLS = frozenset((call.__code__, call_on_loop.__code__))
 _OURS = frozenset((checked.__code__, failure.__code__))
 
 
-class Stalls:
+class PolicyInterrupter:
     """Ends stalls of the loop.
 
     Args:
         meters: where they are counted.
     """
 
-    def __init__(self, meters: Meters) -> None:
+    def __init__(self, meters: MetricRegistry) -> None:
         self._count = meters.counter(
             "webhooks_policy_stalls_total", "Times that a policy kept the event loop from turning.", ("policy",)
         )
         self._telling = False
 
-    def end(self, stall: Stall) -> None:
+    def end(self, stall: BlockedLoop) -> None:
         """Stop a policy that keeps the loop, if it is one; called in the midst of it (see `webhooks.engine.watchdog`).
 
         One that runs in place and waits for something is stopped at once: it can do so in a thread. All others have
@@ -54,7 +54,7 @@ class Stalls:
             asyncio.get_running_loop().call_soon(self._tell, policy, where, now - seconds)
         waits = in_place and stall.busy < stall.seconds / 2
         if waits or seconds >= MAX_STALL or now >= deadline_of(policy, started, frame.f_locals["deadline"]):
-            raise Stalled(waits=waits)
+            raise PolicyInterrupted(waits=waits)
 
     def _tell(self, policy: AnyPolicy, where: str, began: float) -> None:
         self._telling = False

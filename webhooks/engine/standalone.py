@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from webhooks.engine.concurrency import Turns
+from webhooks.engine.concurrency import ConcurrencyLimiter
 from webhooks.engine.dispatcher import Dispatcher
-from webhooks.engine.executor import Pace, Runner
+from webhooks.engine.executor import InlineState, PolicyExecutor
 from webhooks.limits import Limits
-from webhooks.objects import json_patch as patching
-from webhooks.observability.metrics import Meters
+from webhooks.objects import json_patch
+from webhooks.observability.metrics import MetricRegistry
 from webhooks.policy.model import AnyPolicy, Kind
 from webhooks.policy.registry import Registry
 
@@ -32,27 +32,27 @@ class Stage(Protocol):
 S = TypeVar("S", bound=Stage)
 
 
-def _ignore_pace(policy: str, pace: Pace) -> None:
+def _ignore_pace(policy: str, pace: InlineState) -> None:
     """Nobody counts how quick policies are."""
 
 
 def dispatcher(
     policies: Iterable[AnyPolicy],
-    paced: Callable[[str, Pace], None] = _ignore_pace,
-    meters: Meters | None = None,
+    paced: Callable[[str, InlineState], None] = _ignore_pace,
+    meters: MetricRegistry | None = None,
 ) -> Dispatcher:
     """What asks policies. Its runner is to be started before, and closed at the end.
 
     Args:
         policies: those to ask.
-        paced: see `Runner`.
+        paced: see `PolicyExecutor`.
         meters: where things are counted; unless given, nobody looks.
 
     Raises:
         ConfigurationError: the policies do not fit together.
     """
-    registry, meters = Registry(policies), meters or Meters()
-    return Dispatcher(registry, Runner(registry, paced, meters), Turns(Limits(), meters))
+    registry, meters = Registry(policies), meters or MetricRegistry()
+    return Dispatcher(registry, PolicyExecutor(registry, paced, meters), ConcurrencyLimiter(Limits(), meters))
 
 
 async def admit(body: Json, ask: Callable[[Kind, Json], Awaitable[S]]) -> tuple[list[S], Any]:
@@ -73,6 +73,6 @@ async def admit(body: Json, ask: Callable[[Kind, Json], Awaitable[S]]) -> tuple[
         if not stage.allowed:
             return stages, None
         if stage.patch:
-            changed = patching.apply(body["request"]["object"], stage.patch)
+            changed = json_patch.apply(body["request"]["object"], stage.patch)
             body = {**body, "request": {**body["request"], "object": changed}}
     return stages, body["request"].get("object")

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 import msgspec
 import orjson
 
-from webhooks.engine.annotations import Notes
+from webhooks.engine.annotations import ResponseNotes
 from webhooks.engine.invocation import Result
 from webhooks.errors import MalformedReview, PatchError, PolicyFailure, PolicyTimeout
-from webhooks.objects import json_patch as patching
+from webhooks.objects import json_patch
 from webhooks.objects.copy_on_write import settle
 from webhooks.objects.lazy_object import Object
 from webhooks.policy.exemptions import Exemption
@@ -56,14 +56,14 @@ class Verdict(msgspec.Struct):
     exemptions: Sequence[tuple[str, Exemption]] = ()
 
 
-def _everyone(review: Any, policies: Iterable[AnyPolicy], notes: Notes) -> list[tuple[AnyPolicy, Any]]:
+def _everyone(review: Any, policies: Iterable[AnyPolicy], notes: ResponseNotes) -> list[tuple[AnyPolicy, Any]]:
     """Those to ask, each with its own review."""
     return [
         (policy, review.fresh()) for policy in policies if not (policy.exemptions and _exempt(policy, review, notes))
     ]
 
 
-def _exempt(policy: AnyPolicy, review: Any, notes: Notes) -> bool:
+def _exempt(policy: AnyPolicy, review: Any, notes: ResponseNotes) -> bool:
     """Whether the operator has exempted a review from a policy, which is noted; and so is that one did until lately."""
     ended = None
     for exemption in policy.exemptions:
@@ -79,7 +79,7 @@ def _exempt(policy: AnyPolicy, review: Any, notes: Notes) -> bool:
 
 def _unanimous(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
     """All are asked and all must allow; every reason is shown."""
-    notes, denials = Notes(), []
+    notes, denials = ResponseNotes(), []
     everyone = _everyone(review, policies, notes)
     results = (yield everyone) if everyone else []
     for _, own in everyone:
@@ -98,7 +98,7 @@ def _threaded(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
     original = review
     results: list[Result] = []
     patches: list[bytes | None] = []
-    notes = Notes()
+    notes = ResponseNotes()
     for policy in policies:
         if not policy.unconditional and not policy.wants(review):
             continue  # asked again for each, since those before may have changed what it goes by
@@ -173,17 +173,17 @@ def _patch(original: Object, changed: Object, patches: Sequence[bytes | None]) -
     """
     if len(patches) == 1 and patches[0] is not None:
         return patches[0]
-    operations = patching.diff(original.tree, changed.tree)
+    operations = json_patch.diff(original.tree, changed.tree)
     if not operations:
         return None
-    if patching.apply(original.tree, operations) != changed.tree:
+    if json_patch.apply(original.tree, operations) != changed.tree:
         raise PatchError("the patch does not lead to the object that was wanted")
     return orjson.dumps(operations)
 
 
 def _authorized(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
     """Deny beats Allow beats NoOpinion; a failure, which might have been a denial, beats all but Deny."""
-    notes = Notes()  # which the answer has no place for
+    notes = ResponseNotes()  # which the answer has no place for
     everyone = _everyone(review, policies, notes)
     results = (yield everyone) if everyone else []
     return Verdict(_ranked(results, (Deny, Allow, NoOpinion)), results, exemptions=notes.exemptions)
@@ -191,7 +191,7 @@ def _authorized(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
 
 def _authenticated(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
     """Unauthenticated beats Authenticated beats NoOpinion; a failure beats all but Unauthenticated."""
-    results = yield _everyone(review, policies, Notes())
+    results = yield _everyone(review, policies, ResponseNotes())
     outcome = _ranked(results, (Unauthenticated, Authenticated, NoOpinion))
     return Verdict(_for_audiences(outcome, review) if isinstance(outcome, Authenticated) else outcome, results)
 
@@ -243,7 +243,7 @@ def passed_over(result: Result) -> bool:
     return result.outcome is None and result.policy.on_error == "allow"
 
 
-def _denial(result: Result, notes: Notes) -> Deny | None:
+def _denial(result: Result, notes: ResponseNotes) -> Deny | None:
     """The denial that a result comes to, if it is one that its operator enforces; what else it says is noted."""
     outcome = result.outcome
     if outcome is None:
@@ -273,7 +273,7 @@ def _failed(result: Result) -> Deny:
     return Deny(f"policy {result.policy.name!r} failed", reason="InternalError", code=500)
 
 
-def _merge_denials(denials: Sequence[tuple[Result, Deny]], notes: Notes) -> Outcome:
+def _merge_denials(denials: Sequence[tuple[Result, Deny]], notes: ResponseNotes) -> Outcome:
     own = [pair for pair in denials if pair[0].failure is None]
     first = (own or denials)[0][1]
     if len(denials) == 1:
@@ -298,7 +298,7 @@ FLOWS: Mapping[Kind, Callable[[Any, Sequence[AnyPolicy]], Flow]] = {
     "authenticating": _authenticated,
 }
 
-UNASKED: Mapping[Kind, Outcome] = {
+NO_POLICY_OUTCOME: Mapping[Kind, Outcome] = {
     "mutating": Allow(),
     "validating": Allow(),
     "image_policy": Allow(),

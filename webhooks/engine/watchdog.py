@@ -21,7 +21,7 @@ LOST = 10.0  # seconds without a beat, after which none is expected any more
 
 
 @dataclass(frozen=True, slots=True)
-class Stall:
+class BlockedLoop:
     """What is known when the alarm comes.
 
     Attributes:
@@ -35,14 +35,14 @@ class Stall:
     frame: FrameType | None
 
 
-class Pulse:
+class LoopWatchdog:
     """The pulse of the loop of the main thread, whose alarm is SIGALRM.
 
     Args:
         alarmed: called each time the alarm comes, in the midst of what is stuck: what it raises is raised there.
     """
 
-    def __init__(self, alarmed: Callable[[Stall], None]) -> None:
+    def __init__(self, alarmed: Callable[[BlockedLoop], None]) -> None:
         self._alarmed = alarmed
         self._last = math.inf
         self._busy = 0.0
@@ -78,7 +78,7 @@ class Pulse:
     def _alarm(self, _: int, frame: FrameType | None) -> None:
         silence = self.silence
         if silence >= PATIENCE:  # else it came late, and the loop turns again
-            self._alarmed(Stall(silence, self._occupation() - self._busy, frame))
+            self._alarmed(BlockedLoop(silence, self._occupation() - self._busy, frame))
 
     def _occupation(self) -> float:
         """The seconds that this thread had a processor or waited for one; all there are, where that is not told."""

@@ -15,7 +15,7 @@ from weakref import WeakSet, ref
 
 from webhooks.http import memory
 from webhooks.limits import Limits
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 
 Stage: TypeAlias = Literal["tls", "header", "body", "policies", "answer", "idle", "end"]
 """What a server waits for: the handshake, a head, a body, its policies, that an answer is taken, a request, the end."""
@@ -54,7 +54,7 @@ class Connection(Protocol):
         """End it at once."""
 
 
-class Connections:
+class ConnectionTable:
     """The connections at one port.
 
     Args:
@@ -67,7 +67,7 @@ class Connections:
         limits: as above.
     """
 
-    def __init__(self, port: str, limits: Limits, keep_alive: float, meters: Meters) -> None:
+    def __init__(self, port: str, limits: Limits, keep_alive: float, meters: MetricRegistry) -> None:
         self._port = port
         self.limits = limits
         self._patience: dict[Stage, float] = {

@@ -32,7 +32,7 @@ class CachedHead(msgspec.Struct):
     headers: Mapping[bytes, bytes]
 
 
-class HeadCache:
+class HeaderCache:
     """Heads that were read and found good, by their bytes without the length of the body."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from webhooks.errors import MalformedReview
-from webhooks.http.responses import Answer, error
+from webhooks.http.responses import JsonResponse, error
 from webhooks.kube.durations import parse_duration
 from webhooks.kube.registered import MAX_TIMEOUT
 from webhooks.limits import Limits
@@ -28,7 +28,7 @@ class Head(msgspec.Struct):
         waits: whether the caller waits to be asked for the body.
     """
 
-    refusal: Answer | None
+    refusal: JsonResponse | None
     limit: int
     waits: bool = False
 
@@ -66,7 +66,7 @@ class HeadReader:
         return MalformedReview(f"the body is larger than {self.max_body} bytes", code=413)
 
 
-class BadHead(Exception):
+class BadRequest(Exception):
     """A request whose head is malformed, ambiguous or beyond the limits: it is answered, and the connection closed.
 
     Attributes:
@@ -85,10 +85,10 @@ def check_size(url: bytes, headers: Headers, limits: Limits) -> None:
         BadHead: it is.
     """
     if len(headers) > limits.max_headers:
-        raise BadHead(f"there are more than {limits.max_headers} headers", code=431)
+        raise BadRequest(f"there are more than {limits.max_headers} headers", code=431)
     separators = len(b": \r\n") * len(headers)
     if len(url) + separators + sum(map(len, chain.from_iterable(headers))) > limits.max_header_bytes:
-        raise BadHead(f"the headers have more than {limits.max_header_bytes} bytes", code=431)
+        raise BadRequest(f"the headers have more than {limits.max_header_bytes} bytes", code=431)
 
 
 def check_framing(said: Mapping[bytes, bytes], headers: Headers, version: str) -> None:
@@ -106,13 +106,13 @@ def check_framing(said: Mapping[bytes, bytes], headers: Headers, version: str) -
     """
     if version != "1.1":
         if version != "1.0" or b"transfer-encoding" in said:
-            raise BadHead("the request must be one of HTTP/1.1, or one of HTTP/1.0 without transfer encoding")
+            raise BadRequest("the request must be one of HTTP/1.1, or one of HTTP/1.0 without transfer encoding")
     elif b"host" not in said:
-        raise BadHead("a request of HTTP/1.1 must have a Host header")
+        raise BadRequest("a request of HTTP/1.1 must have a Host header")
     if len(said) != len(headers) and [name for name, _ in headers].count(b"host") > 1:
-        raise BadHead("a request must not have two Host headers")
+        raise BadRequest("a request must not have two Host headers")
     if b"transfer-encoding" in said and said[b"transfer-encoding"].lower() != b"chunked":
-        raise BadHead("the only transfer encoding is chunked")
+        raise BadRequest("the only transfer encoding is chunked")
 
 
 def timeout(query: bytes) -> float | None:

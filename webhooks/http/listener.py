@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from webhooks.http.connections import Connections
+from webhooks.http.connections import ConnectionTable
 
 _DESCRIPTORS = 512  # for all else
 _PAUSE = 0.01  # seconds, when the system has no room for a connection
@@ -39,7 +39,7 @@ class Listener:
         self,
         listener: socket.socket,
         tls: ssl.SSLContext | None,
-        connections: Connections,
+        connections: ConnectionTable,
         make: Callable[[str], Any],
     ) -> None:
         self._socket = listener

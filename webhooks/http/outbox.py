@@ -9,7 +9,7 @@ import asyncio
 _MOST = 16  # answers in one flush
 
 
-class Outbox:
+class WriteBatcher:
     """Keeps answers until the turn of the loop ends, and no longer.
 
     Args:

@@ -12,10 +12,10 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from webhooks.http.connections import Connections, Stage
-from webhooks.http.headers import BadHead, check_framing, check_size
-from webhooks.http.outbox import Outbox
-from webhooks.http.responses import Answer, error
+from webhooks.http.connections import ConnectionTable, Stage
+from webhooks.http.headers import BadRequest, check_framing, check_size
+from webhooks.http.outbox import WriteBatcher
+from webhooks.http.responses import JsonResponse, error
 
 CLOSE = (b"connection", b"close")  # the header of an answer that ends its connection
 
@@ -23,7 +23,7 @@ _PIECE = 65_536  # bytes
 _MAX_PIPELINE = 32  # requests behind one that is being answered; API servers send none
 
 
-class BoundedProtocol(HttpToolsProtocol):
+class LimitedHttpProtocol(HttpToolsProtocol):
     """Leaves requests to the application, within the limits.
 
     Args:
@@ -40,7 +40,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     opening: asyncio.Task[None]
 
-    def __init__(self, peer: str, connections: Connections, outbox: Outbox, **config: Any) -> None:
+    def __init__(self, peer: str, connections: ConnectionTable, outbox: WriteBatcher, **config: Any) -> None:
         super().__init__(**config)
         self.peer = peer
         self.since = self.loop.time()
@@ -50,7 +50,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.headers = []
         self._reading: Stage = "header"
         self._unparsed = 0  # bytes that came since the parser had the last to tell of a head or a body
-        self._refusal: Answer | None = None  # of what came behind requests that are still to be answered
+        self._refusal: JsonResponse | None = None  # of what came behind requests that are still to be answered
 
     @property
     def certificate(self) -> bytes | None:
@@ -135,9 +135,9 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._check_rest()
         except httptools.HttpParserUpgrade:
             pass  # the connection ends with the answer, see `pass_on`
-        except (httptools.HttpParserError, BadHead) as problem:
-            bad = problem if isinstance(problem, BadHead) else problem.__context__
-            self._refuse(bad if isinstance(bad, BadHead) else BadHead("no valid HTTP request"))
+        except (httptools.HttpParserError, BadRequest) as problem:
+            bad = problem if isinstance(problem, BadRequest) else problem.__context__
+            self._refuse(bad if isinstance(bad, BadRequest) else BadRequest("no valid HTTP request"))
         if not self.since:
             self.since = self.loop.time()
 
@@ -148,9 +148,9 @@ class BoundedProtocol(HttpToolsProtocol):
             BadHead: it is.
         """
         if self._unparsed > self._limits.max_header_bytes:
-            raise BadHead(f"the headers have more than {self._limits.max_header_bytes} bytes", code=431)
+            raise BadRequest(f"the headers have more than {self._limits.max_header_bytes} bytes", code=431)
         if len(self.headers) > self._limits.max_headers:
-            raise BadHead(f"there are more than {self._limits.max_headers} headers", code=431)
+            raise BadRequest(f"there are more than {self._limits.max_headers} headers", code=431)
 
     def on_message_begin(self) -> None:
         """Begin a request; what the application needs of it is made when its head is complete."""
@@ -195,7 +195,7 @@ class BoundedProtocol(HttpToolsProtocol):
             BadHead: too many are waiting already.
         """
         if len(self.pipeline) == _MAX_PIPELINE:
-            raise BadHead("too many requests at once", code=429)
+            raise BadRequest("too many requests at once", code=429)
         url, headers = self.url, self.headers
         super().on_message_begin()
         self.url = url
@@ -231,7 +231,7 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._refusal is not None:
             self._send_refusal(self._refusal)
 
-    def _refuse(self, bad: BadHead) -> None:
+    def _refuse(self, bad: BadRequest) -> None:
         """Refuse what has come; where answers are still due, those come first."""
         if self.transport.is_closing():
             return
@@ -242,7 +242,7 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             self._send_refusal(answer)
 
-    def _send_refusal(self, answer: Answer) -> None:
+    def _send_refusal(self, answer: JsonResponse) -> None:
         headers = [
             *(header for header in self.server_state.default_headers if header != CLOSE),
             (b"content-type", b"application/json"),

@@ -8,7 +8,7 @@ from webhooks.errors import REASONS
 HEADERS = {401: (b"www-authenticate", b"Bearer"), 429: (b"retry-after", b"1"), 503: (b"retry-after", b"1")}
 
 
-class Answer(msgspec.Struct):
+class JsonResponse(msgspec.Struct):
     """An HTTP answer: always JSON.
 
     Attributes:
@@ -35,6 +35,6 @@ class _Status(msgspec.Struct):
 _encode = msgspec.json.Encoder().encode
 
 
-def error(code: int, message: str, *, close: bool = False) -> Answer:
+def error(code: int, message: str, *, close: bool = False) -> JsonResponse:
     """An HTTP error, as a Status that the caller's client understands."""
-    return Answer(code, _encode(_Status(message, REASONS.get(code, "Unknown"), code)), close)
+    return JsonResponse(code, _encode(_Status(message, REASONS.get(code, "Unknown"), code)), close)

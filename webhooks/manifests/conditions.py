@@ -13,8 +13,8 @@ from typing import NamedTuple
 from webhooks.kube.globs import Globs, is_pattern
 from webhooks.kube.resource_rules import Rule
 from webhooks.manifests import kinds
-from webhooks.manifests.kinds import Kinds
-from webhooks.manifests.scope import Wanted
+from webhooks.manifests.kinds import RuleSet
+from webhooks.manifests.scope import PolicyScope
 from webhooks.manifests.target import API_SERVER, COMPONENT_USERS, STARTUP
 from webhooks.reviews.admission import OPERATIONS
 
@@ -44,12 +44,12 @@ class Condition(NamedTuple):
         return {"name": self.name, "expression": self.expression}
 
 
-def of(wanted: Sequence[Wanted]) -> list[Condition]:
+def of(wanted: Sequence[PolicyScope]) -> list[Condition]:
     """What holds wherever one of the policies wants a review that the rules select.
 
     Policies that go by the same share their conditions. Where they differ there is one, an alternative for each.
     """
-    by_conditions: dict[tuple[Condition, ...], list[Wanted]] = {}
+    by_conditions: dict[tuple[Condition, ...], list[PolicyScope]] = {}
     for each in wanted:
         by_conditions.setdefault(tuple(_conditions(each)), []).append(each)
     if len(by_conditions) == 1:
@@ -61,7 +61,7 @@ def of(wanted: Sequence[Wanted]) -> list[Condition]:
     return [Condition("wanted", any_of(alternatives, " ||\n"))] if all(alternatives) else []
 
 
-def _conditions(wanted: Wanted) -> list[Condition]:
+def _conditions(wanted: PolicyScope) -> list[Condition]:
     """Those of one policy."""
     found = [Condition("namespaces", _optional(_NAMESPACE, globs)) for globs in wanted.namespaces]
     found += [Condition("excluded-namespaces", _none(_NAMESPACE, globs)) for globs in wanted.namespaces]
@@ -151,7 +151,7 @@ def any_of(parts: Sequence[str], between: str = " || ") -> str:
     return between.join(f"({part})" if len(parts) > 1 else part for part in parts)
 
 
-def _kinds(policies: Iterable[Wanted]) -> str:
+def _kinds(policies: Iterable[PolicyScope]) -> str:
     """That a request is of a kind that one of them wants; empty for all.
 
     Groups and versions are left out: a request that reaches us converted has those from before here.
@@ -163,7 +163,7 @@ def _kinds(policies: Iterable[Wanted]) -> str:
     return any_of(parts) if all(parts) else ""
 
 
-def _kind(kind: Kinds) -> str:
+def _kind(kind: RuleSet) -> str:
     parts = [any_of([part for part in map(_resource, sorted(kind.resources)) if part])]
     if ("*", "*") in kind.resources:
         parts = []

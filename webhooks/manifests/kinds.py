@@ -9,7 +9,7 @@ from webhooks.reviews.admission import OPERATIONS
 
 
 @dataclass(frozen=True, slots=True)
-class Kinds:
+class RuleSet:
     """Every combination of some groups, versions, resources (with their subresources) and operations."""
 
     groups: frozenset[str]
@@ -23,7 +23,7 @@ class Kinds:
         resources = frozenset(((rule.resource, rule.subresource),))
         return cls(frozenset((rule.group,)), frozenset((rule.version,)), resources, operations)
 
-    def covers(self, other: "Kinds") -> bool:
+    def covers(self, other: "RuleSet") -> bool:
         """Whether all of those are among these."""
         return (
             _has_all(self.groups, other.groups)
@@ -32,7 +32,7 @@ class Kinds:
             and self.operations >= other.operations
         )
 
-    def joined(self, other: "Kinds") -> "Kinds | None":
+    def joined(self, other: "RuleSet") -> "RuleSet | None":
         """Both in one, if that is no more than both."""
         if self.covers(other):
             return self
@@ -87,15 +87,15 @@ def _written(resources: frozenset[tuple[str, str]]) -> Iterator[str]:
             yield f"{resource}/{subresource}"
 
 
-def of(rules: Iterable[tuple[Rule, frozenset[str]]]) -> list[Kinds]:
+def of(rules: Iterable[tuple[Rule, frozenset[str]]]) -> list[RuleSet]:
     """The kinds of rules with their operations, joined as far as that makes them no wider; in a fixed order."""
-    found: list[Kinds] = []
+    found: list[RuleSet] = []
     for rule, operations in rules:
-        _add(found, Kinds.of(rule, operations))
+        _add(found, RuleSet.of(rule, operations))
     return sorted(found, key=lambda each: (sorted(each.groups), sorted(each.resources), sorted(each.operations)))
 
 
-def _add(found: list[Kinds], new: Kinds) -> None:
+def _add(found: list[RuleSet], new: RuleSet) -> None:
     for other in found:
         joined = other.joined(new)
         if joined is not None:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 
 from webhooks.kube.yaml_writer import written
-from webhooks.manifests import validation as refusals
-from webhooks.manifests import webhook_configurations as registrations
+from webhooks.manifests import validation, webhook_configurations
 from webhooks.manifests.apiserver_config import AUTHORITY, CALLBACKS, CERTIFICATE, KEY, TOKEN, ApiServer
 from webhooks.manifests.conditions import NOT_STARTING
 from webhooks.manifests.deployment import Workload
@@ -75,7 +74,7 @@ def files(
     asking = entries(policies, target)
     wanted = set(parts)
     flagged = policies if "api-server" in wanted else [policy for policy in policies if policy.kind in _KINDS]
-    refusals.check(asking, flagged, target)
+    validation.check(asking, flagged, target)
     registered = [
         _registration(kind, [each for each in asking if each.kind == kind], target)
         for kind in _KINDS
@@ -94,12 +93,12 @@ def files(
 _KINDS: tuple[AdmissionKind, ...] = ("mutating", "validating")
 
 
-def entries(policies: Sequence[AnyPolicy], target: Target) -> list[registrations.Webhook]:
+def entries(policies: Sequence[AnyPolicy], target: Target) -> list[webhook_configurations.Webhook]:
     """The webhooks of all registrations."""
-    return [each for kind in _KINDS for each in registrations.webhooks(kind, policies, target)]
+    return [each for kind in _KINDS for each in webhook_configurations.webhooks(kind, policies, target)]
 
 
-def _registration(kind: AdmissionKind, entries: Sequence[registrations.Webhook], target: Target) -> Document:
+def _registration(kind: AdmissionKind, entries: Sequence[webhook_configurations.Webhook], target: Target) -> Document:
     about = [
         f"What the {kind} policies want: {', '.join(each.policy.name for entry in entries for each in entry.wanted)}."
     ]
@@ -115,7 +114,7 @@ def _registration(kind: AdmissionKind, entries: Sequence[registrations.Webhook],
         about.append(f"Nor what the cluster's own components{whose} write before any pod can run, such as nodes.")
     if target.ca_bundle is None:
         about.append("Nobody is trusted yet: whoever keeps the certificates fills caBundle in.")
-    return Document(registrations.registration(kind, entries, target), "\n".join(about))
+    return Document(webhook_configurations.registration(kind, entries, target), "\n".join(about))
 
 
 def _server(workload: Workload) -> Iterator[File]:

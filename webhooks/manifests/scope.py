@@ -12,7 +12,7 @@ from webhooks.policy.model import AnyPolicy
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PolicyScope:
     """The reviews that a policy wants.
 
     Attributes:
@@ -33,7 +33,7 @@ class Wanted:
     labels: tuple[Requirement, ...]
 
     @classmethod
-    def of(cls, policy: AnyPolicy) -> "Wanted":
+    def of(cls, policy: AnyPolicy) -> "PolicyScope":
         """Those of a policy for admission."""
         matches = list(_matches(policy))
         labels = [match.labels.requirements for match in matches if match.labels.requirements]

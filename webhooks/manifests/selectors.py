@@ -8,7 +8,7 @@ from typing import Any
 
 from webhooks.kube.globs import Globs, is_pattern
 from webhooks.kube.label_selectors import Requirement, Selector
-from webhooks.manifests.scope import Wanted
+from webhooks.manifests.scope import PolicyScope
 from webhooks.manifests.target import METADATA_NAMES, Target
 
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -16,7 +16,7 @@ _KEY = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0
 _VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
 
 
-def objects(wanted: Sequence[Wanted]) -> list[Requirement]:
+def objects(wanted: Sequence[PolicyScope]) -> list[Requirement]:
     """What an object's labels meet if any of the policies wants it.
 
     What is connected to bears none, which the API server takes for meeting nothing, and we for having no labels: where
@@ -61,7 +61,7 @@ def _can_be_said(requirement: Requirement) -> bool:
     return _KEY.fullmatch(requirement.key) is not None and all(map(_VALUE.fullmatch, requirement.values))
 
 
-def namespaces(wanted: Sequence[Wanted], target: Target) -> list[Requirement]:
+def namespaces(wanted: Sequence[PolicyScope], target: Target) -> list[Requirement]:
     """What the labels of a namespace meet if it is asked about: it is among those that are named, or is not left out.
 
     Objects without a namespace are asked about in any case.
@@ -73,7 +73,7 @@ def namespaces(wanted: Sequence[Wanted], target: Target) -> list[Requirement]:
     return [Requirement(NAME_LABEL, "NotIn", left_out)] if left_out else []
 
 
-def named_in_vain(wanted: Wanted, target: Target) -> list[str]:
+def named_in_vain(wanted: PolicyScope, target: Target) -> list[str]:
     """The namespaces that a policy names, though nobody asks about them."""
     names = {name for globs in wanted.namespaces for name in globs.texts or ()} & set(target.exempt)
     return sorted(name for name in names if all(each.match(name) for each in wanted.namespaces))
@@ -84,7 +84,7 @@ def _names(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(text for text in texts if text and _VALUE.fullmatch(text))
 
 
-def named_namespaces(wanted: Sequence[Wanted]) -> frozenset[str] | None:
+def named_namespaces(wanted: Sequence[PolicyScope]) -> frozenset[str] | None:
     """All the namespaces that any of the policies wants; None where these are more than can be listed."""
     found = [_named(each.namespaces) for each in wanted]
     known = [each for each in found if each is not None]
@@ -97,7 +97,7 @@ def _named(globs: Sequence[Globs]) -> frozenset[str] | None:
     return None if listed is None else frozenset(name for name in listed if all(each.match(name) for each in globs))
 
 
-def _excluded(wanted: Wanted) -> frozenset[str]:
+def _excluded(wanted: PolicyScope) -> frozenset[str]:
     """The namespaces that a policy does not want, as far as they are named."""
     excluded = chain.from_iterable(each.excluded for each in wanted.namespaces)
     return frozenset(name for name in excluded if not is_pattern(name))

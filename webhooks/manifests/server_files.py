@@ -12,8 +12,7 @@ from typing import Any
 from webhooks.config.file import Configuration
 from webhooks.errors import ConfigurationError
 from webhooks.limits import Limits
-from webhooks.plugins import admission_configuration as admission
-from webhooks.plugins import loader as plugin
+from webhooks.plugins import admission_configuration, loader
 from webhooks.policy import loader as loading
 from webhooks.policy.model import AnyPolicy
 from webhooks.settings import Settings
@@ -108,8 +107,8 @@ def _collect_configuration(sources: Sources, configuration: Configuration) -> No
 
 def _collect_plugins(sources: Sources, file: Path) -> None:
     _put(sources.configuration, "admission.yaml", file)
-    registered = {point.name for point in entry_points(group=plugin.GROUP)}
-    for entry in admission.read(file, registered):
+    registered = {point.name for point in entry_points(group=loader.GROUP)}
+    for entry in admission_configuration.read(file, registered):
         if isinstance(entry.configuration, Path):
             place = _below(entry.configuration, _absolute(file).parent, file)
             _put(sources.configuration, place, entry.configuration)

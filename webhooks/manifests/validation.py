@@ -8,7 +8,7 @@ from itertools import chain
 from webhooks.engine.dispatcher import budget
 from webhooks.errors import ConfigurationError
 from webhooks.kube.registered import MAX_TIMEOUT
-from webhooks.manifests import selectors as selecting
+from webhooks.manifests import selectors
 from webhooks.manifests.target import MATCH_CONDITIONS, OLDEST, STATIC_MANIFESTS, Target
 from webhooks.manifests.webhook_configurations import Webhook, enough
 from webhooks.policy.model import AnyPolicy
@@ -106,7 +106,7 @@ def _of(webhook: Webhook, target: Target) -> Iterator[str]:
                 f"{_of_policy(each.policy)}: it has side effects on dry runs, so API servers refuse each of them, and "
                 "such a registration: have it look at review.dry_run, and say side_effects='none_on_dry_run'"
             )
-        named = selecting.named_namespaces([each])
+        named = selectors.named_namespaces([each])
         if named and named <= set(target.exempt):
             yield (
                 f"{_of_policy(each.policy)}: it wants {', '.join(sorted(named))} alone, which is exempt, so nobody "

@@ -9,9 +9,8 @@ from webhooks.engine.dispatcher import budget
 from webhooks.kube import registered
 from webhooks.kube.registered import MAX_TIMEOUT
 from webhooks.kube.resource_rules import Rule, both
-from webhooks.manifests import conditions, kinds
-from webhooks.manifests import selectors as selecting
-from webhooks.manifests.scope import Wanted
+from webhooks.manifests import conditions, kinds, selectors
+from webhooks.manifests.scope import PolicyScope
 from webhooks.manifests.target import NAMESPACED_GROUPS, STARTUP, FailurePolicy, Target
 from webhooks.policy.model import AnyPolicy, SideEffects
 
@@ -41,7 +40,7 @@ class Webhook:
     """
 
     kind: AdmissionKind
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[PolicyScope, ...]
     only: AnyPolicy | None
     failure: FailurePolicy
 
@@ -88,8 +87,8 @@ class Webhook:
 
     def written(self, target: Target) -> Json:
         """As a registration has it."""
-        selector = selecting.written(selecting.objects(self.wanted))
-        namespaces = selecting.written(selecting.namespaces(self.wanted, target))
+        selector = selectors.written(selectors.objects(self.wanted))
+        namespaces = selectors.written(selectors.namespaces(self.wanted, target))
         found: Json = {
             "name": self.name,
             "clientConfig": _client(self.path, target),
@@ -121,7 +120,7 @@ class Webhook:
 
     def narrowed(self, target: Target) -> list[str]:
         """What is to be known of policies that name namespaces which are exempt, beside others."""
-        found = [(each.policy, selecting.named_in_vain(each, target)) for each in self.wanted]
+        found = [(each.policy, selectors.named_in_vain(each, target)) for each in self.wanted]
         return [
             f"Policy {policy.name!r} names {', '.join(names)}, and is not asked there: exempt."
             for policy, names in found
@@ -144,7 +143,7 @@ def webhooks(kind: AdmissionKind, policies: Sequence[AnyPolicy], target: Target)
     One asks all of them; each has one of its own if that is wished, or they differ in what a failure is to mean, or in
     the version of a resource.
     """
-    wanted = [Wanted.of(policy) for policy in policies if policy.kind == kind]
+    wanted = [PolicyScope.of(policy) for policy in policies if policy.kind == kind]
     wanted = [each for each in wanted if each.rules and each.operations]
     failures = {target.failure(each.policy) for each in wanted}
     if target.per_policy or len(failures) > 1 or _hinders_converting(wanted):
@@ -152,7 +151,7 @@ def webhooks(kind: AdmissionKind, policies: Sequence[AnyPolicy], target: Target)
     return [Webhook(kind, tuple(wanted), None, failure) for failure in failures]
 
 
-def _hinders_converting(wanted: Sequence[Wanted]) -> bool:
+def _hinders_converting(wanted: Sequence[PolicyScope]) -> bool:
     """Whether one policy wants a version of a resource that another wants in others too.
 
     Requests are converted to the version that a rule names, but not where another rule of the webhook takes them as

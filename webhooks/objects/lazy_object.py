@@ -6,8 +6,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from webhooks.errors import MalformedReview, PatchError
-from webhooks.objects import json_patch as patching
-from webhooks.objects import pods
+from webhooks.objects import json_patch, pods
 from webhooks.objects.partial_patch import partial_tree
 from webhooks.objects.pods import Container, Image
 from webhooks.objects.strict_json import UNREAD, Document
@@ -110,10 +109,10 @@ class Object(Document, eq=False):
         changed = self._relabelled(operations) or self._partly_patched(operations)
         if changed is not None:
             return changed
-        tree = patching.apply(self.tree, operations)
+        tree = json_patch.apply(self.tree, operations)
         if not isinstance(tree, dict):
             raise PatchError("nothing is left of the object, or something that is none")
-        same = tree is self.tree or (tree == self.tree and not patching.diff(self.tree, tree))
+        same = tree is self.tree or (tree == self.tree and not json_patch.diff(self.tree, tree))
         return self if same else Object.of(tree)
 
     def _relabelled(self, operations: Sequence[Mapping[str, Any]]) -> "Object | None":
@@ -138,7 +137,7 @@ class Object(Document, eq=False):
         if tree is None:
             return None
         try:
-            changed = patching.apply(tree, operations)
+            changed = json_patch.apply(tree, operations)
         except PatchError:
             return None  # perhaps for want of the rest
         if changed is tree:
@@ -173,7 +172,7 @@ class Object(Document, eq=False):
         if self._patched is None:
             return super()._read()
         before, operations = self._patched
-        return patching.apply(before.tree, operations), None
+        return json_patch.apply(before.tree, operations), None
 
 
 NULL = Object(b"null", _tree=None, present=False, _outline=None)
@@ -190,7 +189,7 @@ def _settings(operations: Sequence[Mapping[str, Any]]) -> list[_Setting] | None:
         if type(path) is not str or not path.startswith(_MAPS):
             return None  # as most others do, before they are taken apart
         try:
-            _, name, *keys = patching.tokens_of(path)
+            _, name, *keys = json_patch.tokens_of(path)
         except PatchError:
             return None
         if name not in _NAMES or len(keys) > 1:

@@ -37,7 +37,7 @@ _PLACE_OF_KIND: dict[str, _Place] = {
 _POINTERS = {place: "".join(f"/{key}" for key in place) for place in (*_PLACES, ())}
 
 
-class Specs(msgspec.Struct, eq=False):
+class ContainerIndex(msgspec.Struct, eq=False):
     """The containers of one object as they lie in it, found together, before their places in it can change.
 
     Attributes:
@@ -109,7 +109,7 @@ class Image(msgspec.Struct, frozen=True, eq=False):
 class Container(Image, frozen=True, eq=False):
     """One container of a pod, of whichever of the three kinds, with its image."""
 
-    _specs: Specs
+    _specs: ContainerIndex
     _owner: Callable[[], dict[str, Any]]
 
     @property
@@ -130,7 +130,7 @@ def containers(obj: dict[str, Any], owner: Callable[[], dict[str, Any]] | None =
             pointer. A policy that lets the error pass denies the object.
     """
     found: list[Container] = []
-    specs = Specs()
+    specs = ContainerIndex()
     owner = owner or (lambda: obj)
     for spec, base in _pod_specs(obj):
         for kind in _CONTAINER_KINDS:
@@ -160,7 +160,7 @@ def outlined(spec: Any, base: str, owner: Callable[[], dict[str, Any]]) -> list[
         owner: as in `containers`.
     """
     found: list[Container] = []
-    specs = Specs()
+    specs = ContainerIndex()
     if spec:
         for kind in _CONTAINER_KINDS:
             for index, container in enumerate(getattr(spec, kind) or ()):

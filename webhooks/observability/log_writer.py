@@ -51,7 +51,7 @@ def _cut(value: Any, size: int) -> Any:
     return value
 
 
-class Lines:
+class LogWriter:
     """Takes lines at once, and writes them from a thread of its own: a pipe that nobody reads stops that thread alone.
 
     Args:

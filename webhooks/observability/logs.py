@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from webhooks.observability.log_writer import Lines, line
-from webhooks.observability.metrics import Meters
+from webhooks.observability.log_writer import LogWriter, line
+from webhooks.observability.metrics import MetricRegistry
 
 _MAX_SECRETS = 100
 _MAX_TEXT = 100_000  # characters
@@ -79,7 +79,7 @@ def _written(text: str) -> Iterator[str]:
 class LinesHandler(logging.Handler):
     """Sends records on their way as lines."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LogWriter) -> None:
         super().__init__()
         self.setFormatter(JsonFormatter())
         self.lines = lines
@@ -94,7 +94,7 @@ class LinesHandler(logging.Handler):
             self.lines.put(text.encode())
 
 
-def configure(level: str = "info", meters: Meters | None = None) -> Lines:
+def configure(level: str = "info", meters: MetricRegistry | None = None) -> LogWriter:
     """Send all logs to standard error.
 
     Args:
@@ -104,10 +104,10 @@ def configure(level: str = "info", meters: Meters | None = None) -> Lines:
     Returns:
         The way there, for other lines.
     """
-    dropped = (meters or Meters()).counter(
+    dropped = (meters or MetricRegistry()).counter(
         "webhooks_log_records_dropped", "Records of the logs that could not be written, or not in time."
     )
-    lines = Lines(sys.stderr.fileno(), dropped)
+    lines = LogWriter(sys.stderr.fileno(), dropped)
     root = logging.getLogger()
     root.handlers = [LinesHandler(lines)]
     root.setLevel(level.upper())

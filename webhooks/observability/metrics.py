@@ -170,7 +170,7 @@ Meter: TypeAlias = Counter | Gauge | Histogram
 M = TypeVar("M", Counter, Gauge, Histogram)
 
 
-class Meters:
+class MetricRegistry:
     """The meters of one process, each under a name of its own that begins with ``webhooks_``.
 
     Asking for one a second time, with the same labels, gives the same one: those who share a name count together.

@@ -11,7 +11,7 @@ from webhooks.engine.invocation import Result
 from webhooks.engine.standalone import STAGES, Json, admit, dispatcher
 from webhooks.engine.verdicts import denies, passed_over
 from webhooks.errors import ConfigurationError, MalformedReview, PatchError, PolicyFailure
-from webhooks.offline.requests import Requests, Unaskable, encoded
+from webhooks.offline.requests import NotReviewable, Requests, encoded
 from webhooks.offline.sources import Manifest, Problem
 from webhooks.policy.model import AnyPolicy, Kind, Mode
 from webhooks.reviews import admission
@@ -19,7 +19,7 @@ from webhooks.reviews.outcomes import CHANGES, Deny
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class Message:
     """What a policy said, or its operator says for it. Without a policy it is the server that says it."""
 
     policy: str
@@ -30,7 +30,7 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reviewed:
+class ReviewResult:
     """A manifest, and what became of it.
 
     Attributes:
@@ -50,10 +50,10 @@ class Reviewed:
     manifest: Manifest
     request: Mapping[str, Any]
     asked: Sequence[str]
-    denials: Sequence[Remark]
-    warnings: Sequence[Remark]
-    audited: Sequence[Remark]
-    exempted: Sequence[Remark]
+    denials: Sequence[Message]
+    warnings: Sequence[Message]
+    audited: Sequence[Message]
+    exempted: Sequence[Message]
     audit: Mapping[str, str]
     changed_by: Sequence[str]
     patch: Sequence[Mapping[str, Any]]
@@ -65,7 +65,7 @@ class Reviewed:
         return "denied" if self.denials else "changed" if self.patch else "allowed"
 
     @property
-    def asides(self) -> Iterator[tuple[str, Remark]]:
+    def asides(self) -> Iterator[tuple[str, Message]]:
         """What was said beside the verdict, each with a word for it: warning, audit or exempt."""
         for word, said in (("warning", self.warnings), ("audit", self.audited), ("exempt", self.exempted)):
             for remark in said:
@@ -106,21 +106,21 @@ class Reviewer:
             raise ConfigurationError("none of these policies is mutating or validating, so none is asked about objects")
         self._requests = requests
 
-    async def review(self, manifest: Manifest) -> Reviewed | Problem:
+    async def review(self, manifest: Manifest) -> ReviewResult | Problem:
         """Review a manifest: mutating policies first, then validating ones on what those left."""
         try:
             body = self._requests.body(manifest)
             review = admission.decode(encoded(body))
-        except (Unaskable, MalformedReview) as error:
+        except (NotReviewable, MalformedReview) as error:
             return Problem(manifest.file, manifest.line, str(error))
 
         async def ask(kind: Kind, asked: Json) -> _Stage:
             try:
                 return await self._stage(kind, review if asked is body else admission.decode(encoded(asked)))
             except MalformedReview as malformed:
-                return _Stage(Verdict(None), [Remark("", f"the review was not understood: {malformed}")])
-            except (PolicyFailure, PatchError, Unaskable) as error:
-                return _Stage(Verdict(None), [Remark("", str(error))])
+                return _Stage(Verdict(None), [Message("", f"the review was not understood: {malformed}")])
+            except (PolicyFailure, PatchError, NotReviewable) as error:
+                return _Stage(Verdict(None), [Message("", str(error))])
 
         return _reviewed(manifest, body["request"], *await admit(body, ask))
 
@@ -136,7 +136,7 @@ class _Stage:
     """What the policies of one kind came to."""
 
     verdict: Verdict
-    denials: Sequence[Remark]
+    denials: Sequence[Message]
     patch: Sequence[Mapping[str, Any]] = ()
 
     @property
@@ -144,14 +144,14 @@ class _Stage:
         return not self.denials
 
 
-def _reviewed(manifest: Manifest, request: Mapping[str, Any], stages: Sequence[_Stage], tree: Any) -> Reviewed:
+def _reviewed(manifest: Manifest, request: Mapping[str, Any], stages: Sequence[_Stage], tree: Any) -> ReviewResult:
     verdicts = [stage.verdict for stage in stages]
     results = [result for verdict in verdicts for result in verdict.results]
     audit: dict[str, str] = {}
     for verdict in verdicts:
         audit |= verdict.outcome.audit if verdict.outcome is not None else {}
     patch = stages[0].patch
-    return Reviewed(
+    return ReviewResult(
         manifest=manifest,
         request=request,
         asked=[result.policy.name for result in results],
@@ -166,27 +166,27 @@ def _reviewed(manifest: Manifest, request: Mapping[str, Any], stages: Sequence[_
     )
 
 
-def _denied(results: Iterable[Result], mode: Mode) -> Iterator[Remark]:
+def _denied(results: Iterable[Result], mode: Mode) -> Iterator[Message]:
     """The denials of policies of a mode."""
     for result in results:
         if result.policy.mode == mode and denies(result):
             said = result.outcome.message if isinstance(result.outcome, Deny) else f"failed: {result.failure}"
-            yield Remark(result.policy.name, said)
+            yield Message(result.policy.name, said)
 
 
-def _warnings(verdict: Verdict) -> Iterator[Remark]:
+def _warnings(verdict: Verdict) -> Iterator[Message]:
     for policy, exemption in verdict.exemptions:
         if exemption.expired:
-            yield Remark(policy, exemption.notice)
+            yield Message(policy, exemption.notice)
     for result in verdict.results:
         if result.outcome is not None:
-            yield from (Remark(result.policy.name, text) for text in result.outcome.warnings)
+            yield from (Message(result.policy.name, text) for text in result.outcome.warnings)
         elif passed_over(result):
-            yield Remark(result.policy.name, f"failed and was passed over: {result.failure}")
+            yield Message(result.policy.name, f"failed and was passed over: {result.failure}")
         yield from _denied([result], "warn")
 
 
-def _exempted(verdict: Verdict) -> Iterator[Remark]:
+def _exempted(verdict: Verdict) -> Iterator[Message]:
     for policy, exemption in verdict.exemptions:
         if not exemption.expired:
-            yield Remark(policy, exemption.reason)
+            yield Message(policy, exemption.reason)

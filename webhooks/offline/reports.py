@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 import click
 
 from webhooks.kube.yaml_writer import lines, written
-from webhooks.offline.evaluation import Reviewed
+from webhooks.offline.evaluation import ReviewResult
 from webhooks.offline.requests import unplaced
 from webhooks.offline.sarif import junit, sarif
 from webhooks.offline.sources import Problem, place
 
-Outcomes: TypeAlias = Sequence[Reviewed | Problem]
+Outcomes: TypeAlias = Sequence[ReviewResult | Problem]
 
 _HEADINGS = ("PLACE", "KIND", "NAME", "VERDICT", "POLICY", "REASON")
 _COLOURS = {
@@ -34,12 +34,12 @@ def exit_code(found: Outcomes) -> int:
     """0 where all is allowed, 1 where something is denied, 2 where something could not be read."""
     if any(isinstance(each, Problem) for each in found):
         return 2
-    return int(any(isinstance(each, Reviewed) and each.denials for each in found))
+    return int(any(isinstance(each, ReviewResult) and each.denials for each in found))
 
 
 def table(found: Outcomes) -> str:
     """A row for each object and for what was said of it; below, the lines that changed. Coloured, for terminals."""
-    reviewed = [each for each in found if isinstance(each, Reviewed)]
+    reviewed = [each for each in found if isinstance(each, ReviewResult)]
     blocks = [(list(_rows(each)), each) for each in reviewed]
     cells = [_HEADINGS, *(row for rows, _ in blocks for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -50,7 +50,7 @@ def table(found: Outcomes) -> str:
     return "\n".join([*text, _summary(found), ""])
 
 
-def _rows(of: Reviewed) -> Iterator[tuple[str, ...]]:
+def _rows(of: ReviewResult) -> Iterator[tuple[str, ...]]:
     head = tuple(map(printable, (place(of.manifest.file, of.manifest.line), of.kind, of.name)))
     rows = [("denied", each.policy, each.text) for each in of.denials]
     rows = rows or [(of.verdict, ", ".join(of.changed_by), "" if of.asked or of.exempted else _UNASKED)]
@@ -71,7 +71,7 @@ def _aligned(row: Sequence[str], widths: Sequence[int], colour: str | None = Non
     return "  ".join(cells)
 
 
-def _diff(of: Reviewed) -> Iterator[str]:
+def _diff(of: ReviewResult) -> Iterator[str]:
     if not of.patch or of.denials:
         return
     before, after = lines(of.request["object"]), lines(of.result)
@@ -88,7 +88,7 @@ def _summary(found: Outcomes) -> str:
 
 def counts(found: Outcomes) -> Mapping[str, int]:
     """How many were reviewed, allowed as they are, changed, denied, and could not be read."""
-    words = Counter(each.verdict if isinstance(each, Reviewed) else "unread" for each in found)
+    words = Counter(each.verdict if isinstance(each, ReviewResult) else "unread" for each in found)
     numbers = {word: words[word] for word in ("allowed", "changed", "denied", "unread")}
     return {"reviewed": len(found) - numbers["unread"], **numbers}
 
@@ -103,14 +103,14 @@ def plain(found: Outcomes) -> dict[str, Any]:
     """All that was found, as plain values."""
     return {
         "summary": counts(found),
-        "reviews": [_plain(each) for each in found if isinstance(each, Reviewed)],
+        "reviews": [_plain(each) for each in found if isinstance(each, ReviewResult)],
         "problems": [
             {"file": each.file, "line": each.line, "message": each.what} for each in found if isinstance(each, Problem)
         ],
     }
 
 
-def _plain(of: Reviewed) -> dict[str, Any]:
+def _plain(of: ReviewResult) -> dict[str, Any]:
     request = of.request
     return {
         "file": of.manifest.file,
@@ -133,7 +133,7 @@ def _plain(of: Reviewed) -> dict[str, Any]:
 
 def patched(found: Outcomes) -> str:
     """The objects that are allowed, as they would be stored: a stream of YAML."""
-    allowed = [each for each in found if isinstance(each, Reviewed) and each.result is not None]
+    allowed = [each for each in found if isinstance(each, ReviewResult) and each.result is not None]
     return "".join(f"---\n{written(unplaced(each.manifest, each.result))}" for each in allowed)
 
 

@@ -18,7 +18,7 @@ _EVERYONE = "system:authenticated"
 _NAMESPACE = "default"
 
 
-class Unaskable(Exception):
+class NotReviewable(Exception):
     """A manifest about which nothing can be asked."""
 
 
@@ -62,7 +62,7 @@ class Requests:
         old = self._stored.get(_identity(placed))
         operation = self._operation or ("CREATE" if old is None else "UPDATE")
         if operation == "UPDATE" and old is None:
-            raise Unaskable("not among the stored objects, so that it cannot be updated")
+            raise NotReviewable("not among the stored objects, so that it cannot be updated")
         return self._review(operation, placed, old)
 
     def _review(self, operation: str, tree: Json, old: Json | None) -> Json:
@@ -128,7 +128,7 @@ def encoded(body: Mapping[str, Any]) -> bytes:
     try:
         return orjson.dumps(body)
     except orjson.JSONEncodeError as error:
-        raise Unaskable(f"cannot be sent as JSON: {error}") from None
+        raise NotReviewable(f"cannot be sent as JSON: {error}") from None
 
 
 def _is_review(tree: Json) -> bool:

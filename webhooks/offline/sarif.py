@@ -9,10 +9,10 @@ from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from webhooks._version import __version__
-from webhooks.offline.evaluation import Remark, Reviewed
+from webhooks.offline.evaluation import Message, ReviewResult
 from webhooks.offline.sources import Problem, place
 
-_Outcomes = Sequence[Reviewed | Problem]
+_Outcomes = Sequence[ReviewResult | Problem]
 
 _NO_XML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -30,17 +30,17 @@ def junit(found: _Outcomes) -> str:
     return "\n".join([*text, "</testsuites>", ""])
 
 
-def _file(of: Reviewed | Problem) -> str:
+def _file(of: ReviewResult | Problem) -> str:
     return of.file if isinstance(of, Problem) else of.manifest.file
 
 
 def _numbers(cases: _Outcomes) -> str:
     errors = sum(isinstance(each, Problem) for each in cases)
-    failures = sum(isinstance(each, Reviewed) and bool(each.denials) for each in cases)
+    failures = sum(isinstance(each, ReviewResult) and bool(each.denials) for each in cases)
     return f'tests="{len(cases)}" failures="{failures}" errors="{errors}" time="0"'
 
 
-def _case(of: Reviewed | Problem) -> list[str]:
+def _case(of: ReviewResult | Problem) -> list[str]:
     if isinstance(of, Problem):
         inside = [f'      <error message={_attribute(of.what)} type="unreadable">{_content(str(of))}</error>']
         name, file, line = f"line {of.line}", of.file, of.line
@@ -51,7 +51,7 @@ def _case(of: Reviewed | Problem) -> list[str]:
     return [f"{head}>", *inside, "    </testcase>"] if inside else [f"{head}/>"]
 
 
-def _failure(of: Reviewed) -> list[str]:
+def _failure(of: ReviewResult) -> list[str]:
     if not of.denials:
         return []
     head = f'      <failure message={_attribute("; ".join(map(str, of.denials)))} type="denied">'
@@ -59,7 +59,7 @@ def _failure(of: Reviewed) -> list[str]:
     return [head + _content("\n".join([where, *map(str, of.denials)])) + "</failure>"]
 
 
-def _output(of: Reviewed) -> list[str]:
+def _output(of: ReviewResult) -> list[str]:
     text = "\n".join(f"{word}: {each}" for word, each in of.asides)
     return [f"      <system-out>{_content(text)}</system-out>"] if text else []
 
@@ -77,7 +77,7 @@ def sarif(found: _Outcomes) -> str:
     remarks = [
         (each, word, remark)
         for each in found
-        if isinstance(each, Reviewed)
+        if isinstance(each, ReviewResult)
         for word, remark in [*(("denied", denial) for denial in each.denials), *each.asides]
     ]
     rules = sorted({remark.policy for _, _, remark in remarks if remark.policy})
@@ -107,7 +107,7 @@ _LEVELS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def _result(of: Reviewed, word: str, remark: Remark, rules: Sequence[str]) -> Mapping[str, Any]:
+def _result(of: ReviewResult, word: str, remark: Message, rules: Sequence[str]) -> Mapping[str, Any]:
     location = _location(of.manifest.file, of.manifest.line)
     location["logicalLocations"] = [{"fullyQualifiedName": f"{of.kind} {of.name}", "kind": "resource"}]
     rule = {"ruleId": remark.policy, "ruleIndex": rules.index(remark.policy)} if remark.policy else {}

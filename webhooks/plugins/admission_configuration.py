@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from webhooks.config import strict_yaml as documents
+from webhooks.config import strict_yaml
 from webhooks.config.strict_yaml import Document
 from webhooks.config.validation import Model, one_of, supported, wrong
 from webhooks.kube.api_groups import ADMISSION_CONFIGURATION
@@ -31,7 +31,7 @@ class Entry:
         Raises:
             ConfigurationError: its file cannot be read, or is no YAML.
         """
-        return documents.read(self.configuration) if isinstance(self.configuration, Path) else self.configuration
+        return strict_yaml.read(self.configuration) if isinstance(self.configuration, Path) else self.configuration
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ def read(file: Path, registered: Collection[str]) -> list[Entry]:
     Raises:
         ConfigurationError: with all that is wrong with the file, a line each.
     """
-    document = documents.read(file)
+    document = strict_yaml.read(file)
     configuration = document.read(_AdmissionConfiguration, _Names(registered))
     return [
         Entry(

@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 from webhooks.config.strict_yaml import Document
 from webhooks.errors import ConfigurationError
-from webhooks.observability.metrics import Meters
-from webhooks.plugins import admission_configuration as admission
+from webhooks.observability.metrics import MetricRegistry
+from webhooks.plugins import admission_configuration
 from webhooks.policy.model import AnyPolicy
 
 GROUP = "webhooks.plugins"
@@ -25,7 +25,7 @@ _PATIENCE = 5.0  # seconds that one plugin has to end
 logger = logging.getLogger("webhooks.plugin")
 
 
-class Site:
+class PluginContext:
     """What a plugin is given of the server that it is configured for.
 
     Attributes:
@@ -33,9 +33,9 @@ class Site:
         meters: to count in.
     """
 
-    def __init__(self, workers: int = 1, meters: Meters | None = None) -> None:
+    def __init__(self, workers: int = 1, meters: MetricRegistry | None = None) -> None:
         self.workers = workers
-        self.meters = Meters() if meters is None else meters
+        self.meters = MetricRegistry() if meters is None else meters
         self._closes: list[Callable[[], Awaitable[None]]] = []
 
     def at_end(self, close: Callable[[], Awaitable[None]]) -> None:
@@ -53,11 +53,11 @@ class Site:
                 logger.exception("a plugin did not end as it should")
 
 
-Plugin: TypeAlias = Callable[[Document, Site], Iterable[AnyPolicy]]
+Plugin: TypeAlias = Callable[[Document, PluginContext], Iterable[AnyPolicy]]
 """Makes policies of its configuration; raises ConfigurationError with all that is wrong with it."""
 
 
-def load(file: Path, site: Site) -> list[AnyPolicy]:
+def load(file: Path, site: PluginContext) -> list[AnyPolicy]:
     """The policies of the plugins that an AdmissionConfiguration names, in its order.
 
     Raises:
@@ -66,7 +66,7 @@ def load(file: Path, site: Site) -> list[AnyPolicy]:
     registered = {entry.name for entry in entry_points(group=GROUP)}
     policies: list[AnyPolicy] = []
     errors: list[ConfigurationError] = []
-    for entry in admission.read(file, registered):
+    for entry in admission_configuration.read(file, registered):
         try:
             policies += _configured(entry, site)
         except ConfigurationError as error:
@@ -76,7 +76,7 @@ def load(file: Path, site: Site) -> list[AnyPolicy]:
     return policies
 
 
-def _configured(entry: admission.Entry, site: Site) -> list[AnyPolicy]:
+def _configured(entry: admission_configuration.Entry, site: PluginContext) -> list[AnyPolicy]:
     point = _entry_point(entry.name)
     document = entry.document()
     try:

@@ -28,7 +28,7 @@ _ImageFunction: TypeAlias = Callable[..., Decision | Awaitable[Decision]]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class PolicyOptions:
     """What an author says of a policy beside what it wants.
 
     Attributes:
@@ -68,7 +68,7 @@ class Terms:
             )
 
 
-def _deciding(kind: Kind, match: Match, terms: Terms) -> Callable[[Callable[..., Any]], AnyPolicy]:
+def _deciding(kind: Kind, match: Match, terms: PolicyOptions) -> Callable[[Callable[..., Any]], AnyPolicy]:
     def decorate(function: Callable[..., Any]) -> AnyPolicy:
         _check_failures(kind, terms.on_error)
         _check_function(function)
@@ -180,7 +180,7 @@ def validating(
         ConfigurationError: an argument, or the function's signature, is not as it must be.
     """
     match = _admission_match(resources, operations, namespaces, names, labels, users, groups)
-    return _deciding("validating", match, Terms(name, timeout, on_error, isolation, side_effects))
+    return _deciding("validating", match, PolicyOptions(name, timeout, on_error, isolation, side_effects))
 
 
 def mutating(
@@ -203,7 +203,7 @@ def mutating(
     The arguments and errors are those of `validating`.
     """
     match = _admission_match(resources, operations, namespaces, names, labels, users, groups)
-    return _deciding("mutating", match, Terms(name, timeout, on_error, isolation, side_effects))
+    return _deciding("mutating", match, PolicyOptions(name, timeout, on_error, isolation, side_effects))
 
 
 def authorizing(
@@ -247,7 +247,7 @@ def authorizing(
         _globs(users),
         _globs(groups),
     )
-    return _deciding("authorizing", match, Terms(name, timeout, on_error, isolation))
+    return _deciding("authorizing", match, PolicyOptions(name, timeout, on_error, isolation))
 
 
 @typing.overload
@@ -282,7 +282,7 @@ def authenticating(
     Raises:
         ConfigurationError: an argument, or the function's signature, is not as it must be.
     """
-    decorate = _deciding("authenticating", AnyMatch(), Terms(name, timeout, on_error, isolation))
+    decorate = _deciding("authenticating", AnyMatch(), PolicyOptions(name, timeout, on_error, isolation))
     return decorate if function is None else decorate(function)
 
 
@@ -321,5 +321,5 @@ def image_policy(
         ConfigurationError: an argument, or the function's signature, is not as it must be.
     """
     match = ImageMatch(_globs(namespaces))
-    decorate = _deciding("image_policy", match, Terms(name, timeout, on_error, isolation))
+    decorate = _deciding("image_policy", match, PolicyOptions(name, timeout, on_error, isolation))
     return decorate if function is None else decorate(function)

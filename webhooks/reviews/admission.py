@@ -10,12 +10,12 @@ from webhooks.errors import REASONS, MalformedReview
 from webhooks.kube.api_groups import ADMISSION
 from webhooks.objects.copy_on_write import draft
 from webhooks.objects.lazy_object import NULL, Object
-from webhooks.objects.pods import Container, Image, Specs, containers, image_volumes, pod_template
+from webhooks.objects.pods import Container, ContainerIndex, Image, containers, image_volumes, pod_template
 from webhooks.objects.strict_json import LARGE, Document
 from webhooks.objects.typed_decoding import KNOWN, wanted
 from webhooks.reviews import envelope as envelopes
 from webhooks.reviews.outcomes import Allow, Deny
-from webhooks.reviews.subjects import Subject, resource
+from webhooks.reviews.subjects import ReviewSummary, resource
 from webhooks.reviews.user import User, user_of
 
 KIND = "AdmissionReview"
@@ -124,7 +124,7 @@ class AdmissionReview(msgspec.Struct, eq=False):
     _target: Object
     _draft: Any = msgspec.UNSET
     _old_draft: Any = msgspec.UNSET
-    _specs: list[Specs] = []
+    _specs: list[ContainerIndex] = []
     _user: User | None = None
     lent: bool = False
 
@@ -313,7 +313,7 @@ def label_sets(review: AdmissionReview) -> list[dict[str, str]]:
     return [each.labels() for each in (review._object, review._old_object) if each.present]
 
 
-def describe(review: AdmissionReview, subject: Subject) -> None:
+def describe(review: AdmissionReview, subject: ReviewSummary) -> None:
     """Tell what a review is about, as far as it can be read."""
     request, named = review._envelope.request, review._envelope.request.resource
     subject.uid = request.uid

@@ -8,7 +8,7 @@ from webhooks.errors import MalformedReview
 from webhooks.kube.api_groups import AUTHENTICATION
 from webhooks.reviews import envelope as envelopes
 from webhooks.reviews.outcomes import Authenticated, Identity, Unauthenticated
-from webhooks.reviews.subjects import Subject
+from webhooks.reviews.subjects import ReviewSummary
 
 KIND = "TokenReview"
 
@@ -72,7 +72,7 @@ class TokenReview:
         return f"<TokenReview for {', '.join(self.audiences) or 'any audience'}>"
 
 
-def describe(review: TokenReview, subject: Subject) -> None:
+def describe(review: TokenReview, subject: ReviewSummary) -> None:
     """Tell what a review is about: nothing that may be told."""
 
 

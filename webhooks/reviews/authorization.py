@@ -8,7 +8,7 @@ from webhooks.errors import MalformedReview
 from webhooks.kube.api_groups import AUTHORIZATION
 from webhooks.reviews import envelope as envelopes
 from webhooks.reviews.outcomes import Allow, Deny, Opinion
-from webhooks.reviews.subjects import Subject, resource
+from webhooks.reviews.subjects import ReviewSummary, resource
 
 KIND = "SubjectAccessReview"
 
@@ -163,7 +163,7 @@ class AccessReview:
         return f"<AccessReview {self.user} {self.verb} {what}>"
 
 
-def describe(review: AccessReview, subject: Subject) -> None:
+def describe(review: AccessReview, subject: ReviewSummary) -> None:
     """Tell what a review is about."""
     subject.operation = review.verb
     subject.resource = (

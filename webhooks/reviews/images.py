@@ -8,7 +8,7 @@ from webhooks.kube.api_groups import IMAGE_POLICY
 from webhooks.objects.image_references import ImageReference
 from webhooks.reviews import envelope as envelopes
 from webhooks.reviews.outcomes import Decision, Deny
-from webhooks.reviews.subjects import Subject
+from webhooks.reviews.subjects import ReviewSummary
 
 KIND = "ImageReview"
 
@@ -82,7 +82,7 @@ class ImageReview:
         return [ImageReference.parse(image) for image in self.images]
 
 
-def describe(review: ImageReview, subject: Subject) -> None:
+def describe(review: ImageReview, subject: ReviewSummary) -> None:
     """Tell what a review is about."""
     subject.namespace = review.namespace
     subject.images = review.images

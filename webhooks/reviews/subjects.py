@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Subject(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ReviewSummary(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What is told of a review: names, and nothing of what an object holds.
 
     Attributes:

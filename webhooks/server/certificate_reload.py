@@ -12,12 +12,12 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from webhooks import certificates
-from webhooks.app.review_metrics import Tally
+from webhooks.app.review_metrics import MetricsSnapshot
 from webhooks.errors import ConfigurationError
 from webhooks.repeating import repeated
 from webhooks.server import tls
 from webhooks.settings import Settings
-from webhooks.watch import Changes
+from webhooks.watch import FileWatcher
 
 logger = logging.getLogger("webhooks.following")
 
@@ -51,7 +51,7 @@ def _names(host: str) -> list[str]:
     return [] if host in ("0.0.0.0", "::", "") else [host]  # noqa: S104
 
 
-class Follower:
+class CertificateReloader:
     """A listener's context that follows files, which anybody may replace at any time.
 
     Args:
@@ -65,11 +65,11 @@ class Follower:
         ConfigurationError: a file is missing, or is not what it must be.
     """
 
-    def __init__(self, files: tls.Files, tally: Tally) -> None:
+    def __init__(self, files: tls.Files, tally: MetricsSnapshot) -> None:
         self._files = files
         self._tally = tally
         self._distrust: Callable[[Sequence[bytes]], None] = _ignore
-        self._changes = Changes(self._present, lambda: tls.fresh(files), self._exchange, self._refuse)
+        self._changes = FileWatcher(self._present, lambda: tls.fresh(files), self._exchange, self._refuse)
         self._take(tls.fresh(files))
         self.context = tls.bare(files)
         self.context.sni_callback = self._stand_in
@@ -86,7 +86,7 @@ class Follower:
         self._tally.certificates = fresh.ends
 
     @contextmanager
-    def looking(self) -> Iterator["Follower"]:
+    def looking(self) -> Iterator["CertificateReloader"]:
         """Have it look at the files for as long as the block lasts."""
         with repeated(self.look, _LOOK, "certificates"):
             yield self

@@ -9,24 +9,24 @@ from pathlib import Path
 
 from webhooks.app.asgi import WebhookApp
 from webhooks.app.review_metrics import REFUSED
-from webhooks.config import file as configured
+from webhooks.config import file
 from webhooks.config.file import Configuration
 from webhooks.errors import ConfigurationError
-from webhooks.plugins import loader as plugin
-from webhooks.plugins.loader import Site
+from webhooks.plugins import loader
+from webhooks.plugins.loader import PluginContext
 from webhooks.policy import loader as loading
 from webhooks.policy.model import AnyPolicy
 from webhooks.policy.registry import Registry
 from webhooks.repeating import repeated
 from webhooks.settings import Settings
-from webhooks.watch import Changes
+from webhooks.watch import FileWatcher
 
 logger = logging.getLogger("webhooks.reloading")
 
 _LOOK = 1.0  # seconds between the times that the files are looked at
 
 
-class Reloader:
+class PolicyReloader:
     """Policies that follow files, which anybody may replace at any time: all of them are, or none.
 
     Args:
@@ -40,7 +40,7 @@ class Reloader:
         ConfigurationError: something does not load, or does not fit together.
     """
 
-    def __init__(self, settings: Settings, site: Site) -> None:
+    def __init__(self, settings: Settings, site: PluginContext) -> None:
         self._settings = _absolute(settings)
         self._reloads = site.meters.counter(
             "webhooks_policy_reloads_total",
@@ -55,9 +55,9 @@ class Reloader:
         self._refused.set(0)
         self._configuration: Configuration | None = None
         self._find()
-        self._changes = Changes(self._files, self._build, self._exchange, self._refuse)
+        self._changes = FileWatcher(self._files, self._build, self._exchange, self._refuse)
         policies = self._load()
-        self._plugins = [] if settings.admission_config is None else plugin.load(settings.admission_config, site)
+        self._plugins = [] if settings.admission_config is None else loader.load(settings.admission_config, site)
         self.registry = self._registry(policies)
 
     @contextmanager
@@ -70,7 +70,7 @@ class Reloader:
     def _find(self) -> None:
         """Read the configuration, to know which files there are."""
         if self._settings.config is not None:
-            before, self._configuration = self._configuration, configured.read(self._settings.config)
+            before, self._configuration = self._configuration, file.read(self._settings.config)
             if before is not None and before.settings != self._configuration.settings:
                 logger.warning("%s: what it says of the server holds from the next start on", before.file)
 
@@ -94,12 +94,12 @@ class Reloader:
         policies = list(loading.load(self._settings.policies))
         if self._configuration is not None:
             policies += self._configuration.load()
-        for line in configured.ended(policies):
+        for line in file.ended(policies):
             logger.warning("%s", line)
         return policies
 
     def _registry(self, policies: Iterable[AnyPolicy]) -> Registry:
-        return configured.some(Registry([*policies, *self._plugins]), self._settings.config)
+        return file.some(Registry([*policies, *self._plugins]), self._settings.config)
 
     def _exchange(self, policies: Iterable[AnyPolicy]) -> None:
         registry = self._registry(policies)

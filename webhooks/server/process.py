@@ -17,22 +17,22 @@ import uvicorn
 from starlette.applications import Starlette
 
 from webhooks.app.asgi import WebhookApp
-from webhooks.app.decision_log import Journal
+from webhooks.app.decision_log import DecisionLog
 from webhooks.app.lifecycle import Phase
 from webhooks.auth import credentials
 from webhooks.cluster.ca_bundle_sync import keeping
 from webhooks.errors import ConfigurationError
-from webhooks.http.connections import Connections
+from webhooks.http.connections import ConnectionTable
 from webhooks.http.listener import Listener, allow
-from webhooks.http.outbox import Outbox
-from webhooks.http.protocol import CLOSE, BoundedProtocol
+from webhooks.http.outbox import WriteBatcher
+from webhooks.http.protocol import CLOSE, LimitedHttpProtocol
 from webhooks.limits import Limits
 from webhooks.observability import logs
-from webhooks.observability.log_writer import Lines
-from webhooks.observability.metrics import Meters
-from webhooks.plugins.loader import Site
-from webhooks.server.certificate_reload import Follower, renewing
-from webhooks.server.policy_reload import Reloader
+from webhooks.observability.log_writer import LogWriter
+from webhooks.observability.metrics import MetricRegistry
+from webhooks.plugins.loader import PluginContext
+from webhooks.server.certificate_reload import CertificateReloader, renewing
+from webhooks.server.policy_reload import PolicyReloader
 from webhooks.server.review_protocol import ReviewProtocol
 from webhooks.settings import Settings
 
@@ -116,14 +116,14 @@ class Server(uvicorn.Server):
         grace: seconds that its connections have to end.
     """
 
-    _outbox: Outbox  # made on the loop
+    _outbox: WriteBatcher  # made on the loop
 
     def __init__(
         self,
         app: Starlette,
-        connections: Connections,
+        connections: ConnectionTable,
         tls: ssl.SSLContext | None = None,
-        http: type[BoundedProtocol] = BoundedProtocol,
+        http: type[LimitedHttpProtocol] = LimitedHttpProtocol,
         started: Callable[[], None] | None = None,
         grace: float = 0.0,
     ) -> None:
@@ -149,13 +149,13 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer."""
         await super().startup([])
-        self._outbox = Outbox(asyncio.get_running_loop())
+        self._outbox = WriteBatcher(asyncio.get_running_loop())
         self.servers = [Listener(each, self._tls, self._connections, self._make) for each in sockets or ()]  # type: ignore[misc]
         self._connections.watch()
         if self._started is not None:
             self._started()
 
-    def _make(self, peer: str) -> BoundedProtocol:
+    def _make(self, peer: str) -> LimitedHttpProtocol:
         """The protocol of a connection."""
         state = self.server_state
         return self._http(peer, self._connections, self._outbox, config=self.config, server_state=state, app_state={})
@@ -192,13 +192,13 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def connections(port: str, limits: Limits, meters: Meters) -> Connections:
+def connections(port: str, limits: Limits, meters: MetricRegistry) -> ConnectionTable:
     """Those at a port, as many as the limits and the system allow."""
     limits = replace(limits, max_connections=allow(limits.max_connections))
-    return Connections(port, limits, KEEP_ALIVE, meters)
+    return ConnectionTable(port, limits, KEEP_ALIVE, meters)
 
 
-def application(settings: Settings, meters: Meters, log: Lines) -> tuple[WebhookApp, Reloader]:
+def application(settings: Settings, meters: MetricRegistry, log: LogWriter) -> tuple[WebhookApp, PolicyReloader]:
     """What answers in one process: the policies that are loaded, which follow their files, and those of plugins.
 
     Args:
@@ -210,18 +210,18 @@ def application(settings: Settings, meters: Meters, log: Lines) -> tuple[Webhook
         ConfigurationError: for whatever in these, the policies or the plugins' configuration is not as it must be.
     """
     settings.check()
-    site = Site(settings.workers, meters)
-    reloader = Reloader(settings, site)
+    site = PluginContext(settings.workers, meters)
+    reloader = PolicyReloader(settings, site)
     callers = credentials.callers(settings, meters)
     tracing = _tracing() if settings.tracing else None
     app = WebhookApp(reloader.registry, site, settings.limits, callers, _journal(settings, log), tracing)
     return app, reloader
 
 
-def _journal(settings: Settings, log: Lines) -> Journal | None:
+def _journal(settings: Settings, log: LogWriter) -> DecisionLog | None:
     if settings.decision_log == "off":
         return None
-    return Journal(log.put, denials_only=settings.decision_log == "denials")
+    return DecisionLog(log.put, denials_only=settings.decision_log == "denials")
 
 
 def _tracing() -> "Tracing":
@@ -240,13 +240,13 @@ def run(settings: Settings) -> None:
     Raises:
         ConfigurationError: before anything answers, for whatever in the settings or the policies is not as it must be.
     """
-    meters = Meters()
+    meters = MetricRegistry()
     app, reloader = application(settings, meters, logs.configure(settings.log_level, meters))
     sockets = Sockets(settings)
     with (
         renewing(settings) as files,
         keeping(settings, meters),
-        Follower(files, app.metrics.tally).looking() as follower,
+        CertificateReloader(files, app.metrics.tally).looking() as follower,
     ):
         begun = partial(app.life.heed_signals, settings.shutdown_delay)
         answer(app, reloader, follower, sockets.reviews[0], sockets.ops, settings.grace, begun, sockets.tell_ready)
@@ -254,8 +254,8 @@ def run(settings: Settings) -> None:
 
 def answer(
     app: WebhookApp,
-    reloader: Reloader,
-    follower: Follower,
+    reloader: PolicyReloader,
+    follower: CertificateReloader,
     reviews: socket.socket,
     ops: socket.socket | None,
     grace: float,

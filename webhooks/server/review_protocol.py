@@ -15,12 +15,12 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from webhooks.app.asgi import MET
 from webhooks.app.endpoints import AnyEndpoint
-from webhooks.auth.authenticator import Caller, Met
-from webhooks.http.connections import Connections
+from webhooks.auth.authenticator import Authentication, Client
+from webhooks.http.connections import ConnectionTable
 from webhooks.http.header_cache import CachedHead, without_length
-from webhooks.http.outbox import Outbox
-from webhooks.http.protocol import CLOSE, BoundedProtocol
-from webhooks.http.responses import HEADERS, Answer
+from webhooks.http.outbox import WriteBatcher
+from webhooks.http.protocol import CLOSE, LimitedHttpProtocol
+from webhooks.http.responses import HEADERS, JsonResponse
 
 _STATUS = STATUS_LINE | {code: b"%s%s: %s\r\n" % (STATUS_LINE[code], *header) for code, header in HEADERS.items()}
 _KEEP = b"%s%scontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s"
@@ -34,10 +34,10 @@ class _Review(msgspec.Struct, eq=False):
     query: bytes
     headers: Mapping[bytes, bytes]
     endpoint: AnyEndpoint
-    caller: Caller
+    caller: Client
     limit: int
     keep_alive: bool = True
-    refusal: Answer | None = None
+    refusal: JsonResponse | None = None
     body: bytes | BytesIO = b""  # the latter takes parts, and hands over the whole without a copy
     response_complete: bool = False
     disconnected: bool = False
@@ -55,10 +55,10 @@ class _Review(msgspec.Struct, eq=False):
         return self.body if isinstance(self.body, bytes) else self.body.getvalue()
 
 
-class ReviewProtocol(BoundedProtocol):
+class ReviewProtocol(LimitedHttpProtocol):
     """Answers reviews itself and leaves every other request to the application."""
 
-    def __init__(self, peer: str, connections: Connections, outbox: Outbox, **config: Any) -> None:
+    def __init__(self, peer: str, connections: ConnectionTable, outbox: WriteBatcher, **config: Any) -> None:
         super().__init__(peer, connections, outbox, **config)
         app = self.config.app
         self._endpoints = app.endpoints_by_path  # type: ignore[union-attr]
@@ -75,8 +75,8 @@ class ReviewProtocol(BoundedProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See who is there."""
         super().connection_made(transport)
-        self._met: Met = self._callers.meet(transport.get_extra_info("peercert"))
-        self._caller = self._met if isinstance(self._met, Caller) and not self._callers.by_token else None
+        self._met: Authentication = self._callers.meet(transport.get_extra_info("peercert"))
+        self._caller = self._met if isinstance(self._met, Client) and not self._callers.by_token else None
 
     @property
     def _between_reviews(self) -> bool:
@@ -127,7 +127,7 @@ class ReviewProtocol(BoundedProtocol):
         endpoint = self._endpoints.get(path) if self.parser.get_method() == b"POST" else None
         busy = self.cycle is not None and not self.cycle.response_complete
         caller = self._caller or self._callers.identify(self._met, said.get(b"authorization"))
-        if endpoint is None or busy or not isinstance(caller, Caller) or self.parser.should_upgrade():
+        if endpoint is None or busy or not isinstance(caller, Client) or self.parser.should_upgrade():
             self._review = None
             self.app_state = {MET: caller or self._met}
             self.pass_on()
@@ -182,18 +182,18 @@ class ReviewProtocol(BoundedProtocol):
     def _answer(self, review: _Review, body: bytes) -> None:
         """Answer a review, now or when there is an answer."""
         answer = review.refusal or review.endpoint.answer(body, review.query, review.caller, review.headers)
-        if isinstance(answer, Answer):
+        if isinstance(answer, JsonResponse):
             self._reply(review, answer)
         else:
             task = self.loop.create_task(self._reply_later(review, answer))
             task.add_done_callback(self.tasks.discard)
             self.tasks.add(task)
 
-    async def _reply_later(self, review: _Review, answer: Awaitable[Answer]) -> None:
+    async def _reply_later(self, review: _Review, answer: Awaitable[JsonResponse]) -> None:
         self._reply(review, await answer)
         self._outbox.flush()  # before other policies have their turn, which might keep the loop
 
-    def _reply(self, review: _Review, answer: Answer) -> None:
+    def _reply(self, review: _Review, answer: JsonResponse) -> None:
         review.response_complete = True
         if self.transport.is_closing():
             return

@@ -16,19 +16,18 @@ from multiprocessing.context import SpawnProcess
 import msgspec
 from starlette.applications import Starlette
 
-from webhooks.app import ops_routes as operations
+from webhooks.app import ops_routes
 from webhooks.app.asgi import WebhookApp
-from webhooks.app.lifecycle import Life, Phase
-from webhooks.app.review_metrics import Tally
+from webhooks.app.lifecycle import Lifecycle, Phase
+from webhooks.app.review_metrics import MetricsSnapshot
 from webhooks.cluster.ca_bundle_sync import keeping
 from webhooks.engine.watchdog import LOST
 from webhooks.errors import ConfigurationError
 from webhooks.limits import Limits
 from webhooks.observability import logs
-from webhooks.observability.metrics import Counter, Meters
-from webhooks.server import process as serving
-from webhooks.server import tls
-from webhooks.server.certificate_reload import Follower, renewing
+from webhooks.observability.metrics import Counter, MetricRegistry
+from webhooks.server import process, tls
+from webhooks.server.certificate_reload import CertificateReloader, renewing
 from webhooks.settings import Settings
 
 logger = logging.getLogger("webhooks.workers")
@@ -38,7 +37,7 @@ _INTERVAL = 1.0  # seconds between the times that a worker tells what it has cou
 _LOOK = 0.5  # seconds between the times that the parent looks who has told nothing
 _START_TIME = 60.0  # seconds that a worker has to load its policies
 
-_tally = msgspec.msgpack.Decoder(Tally)
+_tally = msgspec.msgpack.Decoder(MetricsSnapshot)
 
 
 class Worker:
@@ -54,13 +53,13 @@ class Worker:
         hung: whether it had to be killed, since its loop did not turn.
     """
 
-    def __init__(self, settings: Settings, listener: socket.socket, life: Life) -> None:
+    def __init__(self, settings: Settings, listener: socket.socket, life: Lifecycle) -> None:
         self._arguments = (settings, listener)
         self._life = life
         self._process: SpawnProcess | None = None
         self._pipe: Connection | None = None
-        self._before = Tally()
-        self._now = Tally()
+        self._before = MetricsSnapshot()
+        self._now = MetricsSnapshot()
         self._silence = 0.0
         self.ready = self.hung = False
         for phase in (Phase.LEAVING, Phase.DRAINING, Phase.ENDED):
@@ -105,9 +104,9 @@ class Worker:
             self._process.kill()
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> MetricsSnapshot:
         """What it and those before it in its place have counted."""
-        total = Tally()
+        total = MetricsSnapshot()
         total.add(self._before)
         total.add(self._now)
         return total
@@ -123,7 +122,7 @@ class Worker:
             pass
         self._pipe.close()
         self._before.add(self._now.settled())
-        self._now = Tally()
+        self._now = MetricsSnapshot()
         self.ready = False
         return self._process.exitcode or 0
 
@@ -150,17 +149,17 @@ async def _readable(descriptor: int) -> None:
 
 
 def _work(settings: Settings, listener: socket.socket, pipe: Connection) -> None:
-    meters = Meters()
+    meters = MetricRegistry()
     log = logs.configure(settings.log_level, meters)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)  # a whole group may get them; the parent tells its workers itself
     ended = threading.Event()
     try:
-        app, reloader = serving.application(settings, meters, log)
+        app, reloader = process.application(settings, meters, log)
         teller = threading.Thread(target=_tell, args=(app, pipe, ended), daemon=True)
-        with Follower(tls.Files.told(settings), app.metrics.tally).looking() as follower:
+        with CertificateReloader(tls.Files.told(settings), app.metrics.tally).looking() as follower:
             begun = partial(_obey, pipe, app.life)
-            serving.answer(app, reloader, follower, listener, None, settings.grace, begun, teller.start)
+            process.answer(app, reloader, follower, listener, None, settings.grace, begun, teller.start)
     except ConfigurationError as error:
         logger.error("a worker could not start: %s", error)
         sys.exit(2)
@@ -168,7 +167,7 @@ def _work(settings: Settings, listener: socket.socket, pipe: Connection) -> None
     teller.join()
 
 
-def _obey(pipe: Connection, life: Life) -> None:
+def _obey(pipe: Connection, life: Lifecycle) -> None:
     """Have the life of this process go on as the parent tells, and end with the parent's."""
     loop = asyncio.get_running_loop()
 
@@ -207,18 +206,20 @@ def run(settings: Settings) -> None:
     Raises:
         ConfigurationError: before anything answers, for whatever in the settings or the policies is not as it must be.
     """
-    meters = Meters()
+    meters = MetricRegistry()
     log = logs.configure(settings.log_level, meters)
-    app, _ = serving.application(settings, Meters(), log)  # this one only shows that each worker can make its own
+    app, _ = process.application(
+        settings, MetricRegistry(), log
+    )  # this one only shows that each worker can make its own
     asyncio.run(app.site.close())
-    sockets = serving.Sockets(settings)
+    sockets = process.Sockets(settings)
     with renewing(settings) as files, keeping(settings, meters):
         tls.fresh(files)  # likewise
         asyncio.run(_supervise(settings, sockets, meters))
 
 
-async def _supervise(settings: Settings, sockets: serving.Sockets, meters: Meters) -> None:
-    life = Life()
+async def _supervise(settings: Settings, sockets: process.Sockets, meters: MetricRegistry) -> None:
+    life = Lifecycle()
     workers = [Worker(settings, listener, life) for listener in sockets.reviews]
     for listener in sockets.reviews:  # each worker has its own; with these open, callers would queue up behind nobody
         life.at(Phase.DRAINING, listener.close)
@@ -249,7 +250,7 @@ async def _look(workers: Sequence[Worker]) -> None:
             worker.look(_LOOK)  # by no clock, since time in which this process was stopped itself does not count
 
 
-async def _keep(worker: Worker, life: Life, restarts: Counter) -> None:
+async def _keep(worker: Worker, life: Lifecycle, restarts: Counter) -> None:
     draining = asyncio.Event()
     life.at(Phase.DRAINING, draining.set)
     pause = 0.0
@@ -266,10 +267,10 @@ async def _keep(worker: Worker, life: Life, restarts: Counter) -> None:
         await worker.start()
 
 
-def _ops_server(workers: Sequence[Worker], life: Life, meters: Meters, limits: Limits) -> serving.Server:
-    def tally() -> Tally:
-        total = Tally()
-        total.add(Tally(meters=meters.by_name))
+def _ops_server(workers: Sequence[Worker], life: Lifecycle, meters: MetricRegistry, limits: Limits) -> process.Server:
+    def tally() -> MetricsSnapshot:
+        total = MetricsSnapshot()
+        total.add(MetricsSnapshot(meters=meters.by_name))
         for worker in workers:
             total.add(worker.tally)
         return total
@@ -278,5 +279,5 @@ def _ops_server(workers: Sequence[Worker], life: Life, meters: Meters, limits: L
         "workers": lambda: all(worker.ready for worker in workers),
         "shutdown": lambda: life.phase is Phase.SERVING,
     }
-    connections = serving.connections("ops", limits, meters)
-    return serving.Server(Starlette(routes=operations.routes({}, checks, tally)), connections)
+    connections = process.connections("ops", limits, meters)
+    return process.Server(Starlette(routes=ops_routes.routes({}, checks, tally)), connections)

@@ -7,8 +7,7 @@ import orjson
 
 from webhooks.kube.resources import plural
 from webhooks.reviews import admission as _admission
-from webhooks.reviews import authentication as _authentication
-from webhooks.reviews import authorization as _authorization
+from webhooks.reviews import authentication, authorization
 from webhooks.reviews import images as _images
 from webhooks.reviews.admission import AdmissionReview
 from webhooks.reviews.authentication import TokenReview
@@ -113,7 +112,7 @@ def access(
         about |= {"version": version, "subresource": subresource}
     attributes = "resourceAttributes" if resource else "nonResourceAttributes"
     spec = {attributes: about, "user": user, "groups": list(groups)}
-    return _authorization.decode(
+    return authorization.decode(
         orjson.dumps({"kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "spec": spec})
     )
 
@@ -121,7 +120,7 @@ def access(
 def token(token: str, *, audiences: Sequence[str] = ()) -> TokenReview:
     """A question who holds a token, for some audiences."""
     spec = {"token": token, "audiences": list(audiences)}
-    return _authentication.decode(
+    return authentication.decode(
         orjson.dumps({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": spec})
     )
 

@@ -10,11 +10,11 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from webhooks.config import file as configured
 from webhooks.config import policies as entries
-from webhooks.config import strict_yaml as documents
+from webhooks.config import strict_yaml
 from webhooks.config.strict_yaml import Document
-from webhooks.config.validation import FieldPath, Finding, Model, shown, supported, wrong
+from webhooks.config.validation import FieldError, FieldPath, Model, shown, supported, wrong
 from webhooks.errors import ConfigurationError
-from webhooks.policy import loader as loading
+from webhooks.policy import loader
 from webhooks.policy.model import WIRES, AnyPolicy
 from webhooks.testing.assertions import described, difference, same
 from webhooks.testing.builders import admission
@@ -129,7 +129,7 @@ def read(file: Path, policy: Path | None) -> list[Placed]:
     Raises:
         ConfigurationError: with all that is wrong with the file, a line each; or the policies do not load.
     """
-    document = documents.read(Path(os.path.relpath(file)))
+    document = strict_yaml.read(Path(os.path.relpath(file)))
     told = document.read(_Cases)
     cases, policies = told.cases, _policies(document, told.configuration, policy)
     findings = [*_repeated(cases), *_unknown_kinds(cases, policies)]
@@ -155,39 +155,41 @@ def _policies(document: Document, configuration: str | None, policy: Path | None
     if configuration is not None:
         file = Path(os.path.normpath(document.file.parent / configuration))
         if not file.is_file():
-            raise document.error([Finding(("configuration",), "Invalid value", "no such file", shown(configuration))])
+            raise document.error(
+                [FieldError(("configuration",), "Invalid value", "no such file", shown(configuration))]
+            )
         policies = configured.read(file).load()
         if not policies:
             raise document.error(
-                [Finding(("configuration",), "Invalid value", "no policies are in it", shown(configuration))]
+                [FieldError(("configuration",), "Invalid value", "no policies are in it", shown(configuration))]
             )
         return policies
     if policy is None:
         detail = "the policy is to stand beside it or in the folder above, or a configuration is to be named"
-        raise document.error([Finding(("configuration",), "Required value", detail)])
-    return loading.load_file(policy)
+        raise document.error([FieldError(("configuration",), "Required value", detail)])
+    return loader.load_file(policy)
 
 
-def _repeated(cases: Sequence[Case]) -> Iterator[Finding]:
+def _repeated(cases: Sequence[Case]) -> Iterator[FieldError]:
     names: set[str] = set()
     for number, case in enumerate(cases):
         if case.name in names:
-            yield Finding(("cases", number, "name"), "Duplicate value", value=shown(case.name))
+            yield FieldError(("cases", number, "name"), "Duplicate value", value=shown(case.name))
         names.add(case.name)
 
 
-def _unknown_kinds(cases: Sequence[Case], policies: Sequence[AnyPolicy]) -> Iterator[Finding]:
+def _unknown_kinds(cases: Sequence[Case], policies: Sequence[AnyPolicy]) -> Iterator[FieldError]:
     """The requests that do not say what they are where that can be several things, or say what is nothing known."""
     possible = sorted({_REVIEWS[policy.kind] for policy in policies})
     for number, case in enumerate(cases):
         path, kind = ("cases", number, "request", "kind"), (case.request or {}).get("kind", possible[0])
         if case.request is not None and "kind" not in case.request and len(possible) > 1:
-            yield Finding(path, "Required value", f"one of {', '.join(possible)}")
+            yield FieldError(path, "Required value", f"one of {', '.join(possible)}")
         elif kind not in _REVIEWS.values():
-            yield Finding(path, "Unsupported value", supported(sorted(set(_REVIEWS.values()))), shown(kind))
+            yield FieldError(path, "Unsupported value", supported(sorted(set(_REVIEWS.values()))), shown(kind))
 
 
-def _bound(policies: Sequence[AnyPolicy], case: Case, path: FieldPath, findings: list[Finding]) -> list[AnyPolicy]:
+def _bound(policies: Sequence[AnyPolicy], case: Case, path: FieldPath, findings: list[FieldError]) -> list[AnyPolicy]:
     """The policies with the case's parameters, each set where a policy has it; what is wrong is added to findings."""
     unknown = set(case.parameters)
     bound = []
@@ -201,18 +203,18 @@ def _bound(policies: Sequence[AnyPolicy], case: Case, path: FieldPath, findings:
                 policy = entries.with_parameter(policy, name, value)
             except ValueError as error:
                 detail = f"policy {policy.name!r}: {error}"
-                findings.append(Finding((*path, "parameters", given), "Invalid value", detail, shown(value)))
+                findings.append(FieldError((*path, "parameters", given), "Invalid value", detail, shown(value)))
         bound.append(policy)
-    findings += [Finding((*path, "parameters", name), "Forbidden", "no policy has it") for name in sorted(unknown)]
+    findings += [FieldError((*path, "parameters", name), "Forbidden", "no policy has it") for name in sorted(unknown)]
     return bound
 
 
-def _unset(policies: Sequence[AnyPolicy], path: FieldPath) -> Iterator[Finding]:
+def _unset(policies: Sequence[AnyPolicy], path: FieldPath) -> Iterator[FieldError]:
     for policy in policies:
         try:
             policy.check_parameters()
         except ConfigurationError as error:
-            yield Finding(path, "Required value", str(error))
+            yield FieldError(path, "Required value", str(error))
 
 
 def _same(name: str, wanted: Any, result: Result) -> bool:

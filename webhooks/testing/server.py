@@ -14,13 +14,13 @@ import orjson
 
 from webhooks.app.endpoints import PATHS, endpoints
 from webhooks.app.review_metrics import Metrics
-from webhooks.auth.authenticator import Caller
-from webhooks.config import file as configured
+from webhooks.auth.authenticator import Client
+from webhooks.config import file
 from webhooks.engine.invocation import Result as PolicyResult
 from webhooks.engine.standalone import admit, dispatcher
-from webhooks.http.responses import Answer
-from webhooks.observability.metrics import Meters
-from webhooks.policy import loader as loading
+from webhooks.http.responses import JsonResponse
+from webhooks.observability.metrics import MetricRegistry
+from webhooks.policy import loader
 from webhooks.policy.model import WIRES, AnyPolicy, Kind, Policy
 from webhooks.reviews.admission import AdmissionReview
 from webhooks.reviews.authentication import TokenReview
@@ -88,7 +88,7 @@ class Server:
     """
 
     def __init__(self, *policies: Source, folder: Path | None = None) -> None:
-        meters = Meters()
+        meters = MetricRegistry()
         self._witness = _Witness(meters)
         loaded = (policy for source in policies for policy in _loaded(source, folder or Path()))
         asked = dispatcher(loaded, self._witness.paced, meters)
@@ -151,7 +151,7 @@ class Server:
     async def _ask(self, kind: Kind, body: Mapping[str, Any]) -> Result:
         self._witness.verdict, self._witness.results = "", ()
         answer = self._endpoints[_PATHS[kind]].answer(orjson.dumps(body), b"")
-        return _read(kind, answer if isinstance(answer, Answer) else await answer, self._witness)
+        return _read(kind, answer if isinstance(answer, JsonResponse) else await answer, self._witness)
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._thread.submit(self._loop.run, coroutine).result()
@@ -164,7 +164,7 @@ class _Witness(Metrics):
     results: Sequence[PolicyResult] = ()
 
     def record(
-        self, kind: str, verdict: str, code: int, caller: Caller, results: Iterable[PolicyResult], seconds: float
+        self, kind: str, verdict: str, code: int, caller: Client, results: Iterable[PolicyResult], seconds: float
     ) -> None:
         """Keep a verdict."""
         self.verdict, self.results = verdict, tuple(results)
@@ -176,11 +176,11 @@ def _loaded(source: Source, folder: Path) -> Iterable[AnyPolicy]:
         return [source]
     name = str(source)
     if name.endswith(_CONFIGURATIONS):
-        return configured.read(folder / name).load()
-    return loading.load([name if name.startswith("library:") else str(folder / name)])
+        return file.read(folder / name).load()
+    return loader.load([name if name.startswith("library:") else str(folder / name)])
 
 
-def _read(kind: Kind, answer: Answer, witness: _Witness) -> Result:
+def _read(kind: Kind, answer: JsonResponse, witness: _Witness) -> Result:
     reply = orjson.loads(answer.body)
     if answer.code == 200:
         result = _READ[kind](reply, witness.verdict)

@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from webhooks.config.strict_yaml import parse
-from webhooks.plugins import admission_configuration as admission
+from webhooks.plugins import admission_configuration
 from webhooks.plugins.event_rate_limit import configure
 from webhooks.plugins.event_rate_limit.settings import LimitSettings, RedisSettings, Settings
-from webhooks.plugins.loader import Site
+from webhooks.plugins.loader import PluginContext
 
 from .test_settings import FILE
 
@@ -22,8 +22,8 @@ BLOCKS = {yaml.safe_load(text)["kind"]: text for text in FENCED}
 def test_the_embedded_configuration_is_taken(tmp_path: Path) -> None:
     file = tmp_path / "admission.yaml"
     file.write_text(BLOCKS["AdmissionConfiguration"])
-    [entry] = admission.read(file, ["EventRateLimit"])
-    [policy] = configure(entry.document(), Site())
+    [entry] = admission_configuration.read(file, ["EventRateLimit"])
+    [policy] = configure(entry.document(), PluginContext())
     assert f"/admission/validate/{policy.dns_name}" in BLOCKS["ValidatingWebhookConfiguration"]
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from webhooks import AdmissionReview, Allow, Decision, Deny, validating
 from webhooks.errors import MalformedReview
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 from webhooks.plugins.event_rate_limit.policy import Limiter, limiting, sharing
 from webhooks.plugins.event_rate_limit.token_bucket import Limit, LimitType, MemoryBudget
 from webhooks.reviews import admission as wire
@@ -37,13 +37,13 @@ class Shared:
         return self.budget.take(keys)
 
 
-def in_memory(each: Sequence[Limit], meters: Meters | None = None) -> AnyPolicy:
-    meters = meters or Meters()
+def in_memory(each: Sequence[Limit], meters: MetricRegistry | None = None) -> AnyPolicy:
+    meters = meters or MetricRegistry()
     return limiting(Limiter(each, meters), MemoryBudget(each, meters, frozen))
 
 
-def shared(each: Sequence[Limit], meters: Meters | None = None) -> AnyPolicy:
-    meters = meters or Meters()
+def shared(each: Sequence[Limit], meters: MetricRegistry | None = None) -> AnyPolicy:
+    meters = meters or MetricRegistry()
     return sharing(Limiter(each, meters), Shared(MemoryBudget(each, meters, frozen)))
 
 
@@ -168,7 +168,7 @@ def test_none_is_short_circuited(backend: Callable[..., AnyPolicy]) -> None:
 )
 def test_the_longest_wait_counts(waits: list[int], seconds: int) -> None:
     each = limits(*(["Namespace"] * len(waits)))
-    outcome = Limiter(each, Meters()).decide(["team-a"] * len(waits), waits)
+    outcome = Limiter(each, MetricRegistry()).decide(["team-a"] * len(waits), waits)
     assert isinstance(outcome, Deny)
     assert outcome.details == {"retryAfterSeconds": seconds}
 
@@ -266,7 +266,7 @@ def test_an_event_that_cannot_be_read_is_refused(backend: Callable[..., AnyPolic
 
 @every_backend
 def test_decisions_are_counted(backend: Callable[..., AnyPolicy]) -> None:
-    meters = Meters()
+    meters = MetricRegistry()
     policy = backend([*limits("Server", burst=2), *limits("User", burst=3)], meters)
     for _ in range(5):
         verdict(policy, admission("CREATE", core_event()))

@@ -12,8 +12,8 @@ import uvloop
 
 from webhooks import certificates
 from webhooks.errors import ConfigurationError
-from webhooks.observability.metrics import Meters
-from webhooks.plugins.event_rate_limit import redis_budget as redis
+from webhooks.observability.metrics import MetricRegistry
+from webhooks.plugins.event_rate_limit import redis_budget
 from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
 from webhooks.plugins.event_rate_limit.token_bucket import Limit
 
@@ -48,7 +48,7 @@ class Lab:
     def __init__(
         self, url: str, *limits: Limit, folder: Path | None = None, timeout: str = "1s", **fields: str
     ) -> None:
-        self.meters = Meters()
+        self.meters = MetricRegistry()
         self.limits = limits or (limit(MOST, MOST),)
         settings = redis_settings(url, folder, timeout=timeout, **fields)
         self.budget = RedisBudget(self.limits, settings, Local(), self.meters)
@@ -199,7 +199,7 @@ def test_local_limits_take_over_until_the_store_is_back(
     reason: str,
     loop: Any,
 ) -> None:
-    monkeypatch.setattr(redis, "_PAUSE", 0.25)  # to save time
+    monkeypatch.setattr(redis_budget, "_PAUSE", 0.25)  # to save time
 
     async def scenario() -> None:
         async with lab(server.url, timeout="50ms") as own:
@@ -299,7 +299,7 @@ def test_a_store_that_is_emptied_goes_on(server: RedisServer, caplog: pytest.Log
 def test_a_store_that_restarts_at_once_is_hardly_noticed(
     server: RedisServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis, "_PAUSE", 0.0)  # a connection has lasted long enough
+    monkeypatch.setattr(redis_budget, "_PAUSE", 0.0)  # a connection has lasted long enough
 
     async def scenario() -> None:
         async with lab(server.url) as own:
@@ -317,7 +317,7 @@ def test_a_store_that_restarts_at_once_is_hardly_noticed(
 def test_an_idle_connection_that_is_closed_is_replaced(
     server: RedisServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis, "_PAUSE", 0.0)
+    monkeypatch.setattr(redis_budget, "_PAUSE", 0.0)
 
     async def scenario() -> None:
         async with lab(server.url) as own:
@@ -474,7 +474,7 @@ def test_a_secret_is_never_told(tmp_path: Path, caplog: pytest.LogCaptureFixture
 def test_a_password_is_read_again_when_it_is_needed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis, "_PAUSE", 0.02)
+    monkeypatch.setattr(redis_budget, "_PAUSE", 0.02)
     password = tmp_path / "password"
     password.write_text("old")
 

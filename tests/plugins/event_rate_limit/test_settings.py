@@ -11,7 +11,7 @@ from webhooks.plugins.event_rate_limit import configure
 from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
 from webhooks.plugins.event_rate_limit.settings import RedisSettings, Settings
 from webhooks.plugins.event_rate_limit.token_bucket import Limit
-from webhooks.plugins.loader import Site
+from webhooks.plugins.loader import PluginContext
 
 from ...support.builders import GROUPS, AnyPolicy
 
@@ -36,7 +36,7 @@ def read(tree: Any) -> Settings:
 
 
 def configured(tree: Any, workers: int = 1) -> AnyPolicy:
-    [policy] = configure(parse(yaml.safe_dump(tree).encode(), FILE), Site(workers))
+    [policy] = configure(parse(yaml.safe_dump(tree).encode(), FILE), PluginContext(workers))
     return policy
 
 
@@ -317,12 +317,12 @@ def test_what_is_wrong_is_told_with_its_place() -> None:
     header = "apiVersion: eventratelimit.admission.k8s.io/v1alpha1\nkind: Configuration\nlimits:\n"
     text = f"{header}- type: Server\n  qps: 5\n  burst: 0\n".encode()
     with pytest.raises(ConfigurationError) as error:
-        configure(parse(text, FILE), Site())
+        configure(parse(text, FILE), PluginContext())
     assert str(error.value) == f"{FILE}:6:10: limits[0].burst: Invalid value: 0: must be positive"
 
 
 def test_what_a_plugin_counts_is_there_before_anything_is_counted() -> None:
-    site = Site()
+    site = PluginContext()
     configure(parse(yaml.safe_dump(configuration()).encode(), FILE), site)
     names = {name.removeprefix("webhooks_event_rate_limit_") for name in site.meters.by_name}
     assert names == {"decisions", "keys", "evictions"}
@@ -335,7 +335,7 @@ def test_a_store_is_let_go_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
         ended.append(budget)
 
     monkeypatch.setattr(RedisBudget, "close", close)
-    site = Site()
+    site = PluginContext()
     configure(parse(yaml.safe_dump(configuration(backend="redis", redis=REDIS)).encode(), FILE), site)
     asyncio.run(site.close())
     assert len(ended) == 1

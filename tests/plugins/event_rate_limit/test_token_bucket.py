@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 from webhooks.plugins.event_rate_limit.token_bucket import Limit, LimitType, MemoryBudget
 
 SECOND = 10**9
@@ -49,7 +49,7 @@ def limit(qps: int = 1, burst: int = 1, cache_size: int = 4096, type_: LimitType
 
 
 def budget(*limits: Limit, clock: Clock | None = None) -> MemoryBudget:
-    return MemoryBudget(limits, Meters(), clock or Clock())
+    return MemoryBudget(limits, MetricRegistry(), clock or Clock())
 
 
 def numbered(count: int, start: int = 0) -> Iterable[str]:
@@ -187,7 +187,7 @@ def test_the_key_that_was_not_asked_for_longest_gives_way_and_starts_full() -> N
 
 
 def test_kept_and_evicted_keys_are_told() -> None:
-    meters = Meters()
+    meters = MetricRegistry()
     own = MemoryBudget([limit(cache_size=3), limit(cache_size=2), limit(cache_size=1, type_="Server")], meters, Clock())
     for number in range(10):
         own.take([str(number), str(number % 2), ""])

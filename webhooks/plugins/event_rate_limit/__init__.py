@@ -4,16 +4,16 @@ As the API server's own plugin does it; and, beyond that, over several processes
 """
 
 from webhooks.config.strict_yaml import Document
-from webhooks.config.validation import Finding
+from webhooks.config.validation import FieldError
 from webhooks.plugins.event_rate_limit.policy import Limiter, limiting, sharing
 from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
 from webhooks.plugins.event_rate_limit.settings import Settings
 from webhooks.plugins.event_rate_limit.token_bucket import MemoryBudget
-from webhooks.plugins.loader import Site
+from webhooks.plugins.loader import PluginContext
 from webhooks.policy.model import AnyPolicy
 
 
-def configure(document: Document, site: Site) -> list[AnyPolicy]:
+def configure(document: Document, site: PluginContext) -> list[AnyPolicy]:
     """Make the policy of a configuration; see `webhooks.plugins.loader`.
 
     Raises:
@@ -31,8 +31,8 @@ def configure(document: Document, site: Site) -> list[AnyPolicy]:
     return [sharing(limiter, shared)]
 
 
-def _per_worker(workers: int) -> Finding:
-    return Finding(
+def _per_worker(workers: int) -> FieldError:
+    return FieldError(
         ("acceptLimitsPerWorker",),
         "Required value",
         f"each of the {workers} workers would count for itself, so that up to {workers} times the limits could pass: "

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 from webhooks.plugins.event_rate_limit import keys as events
 from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
 from webhooks.plugins.event_rate_limit.token_bucket import Limit, MemoryBudget
@@ -32,7 +32,7 @@ class Limiter:
         meters: where the decisions are counted.
     """
 
-    def __init__(self, limits: Sequence[Limit], meters: Meters) -> None:
+    def __init__(self, limits: Sequence[Limit], meters: MetricRegistry) -> None:
         self._types = [limit.type for limit in limits]
         self._decisions = meters.counter(
             "webhooks_event_rate_limit_decisions", "Events that a limit allowed or denied.", ("type", "outcome")

@@ -13,7 +13,7 @@ from time import perf_counter
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from webhooks.errors import ConfigurationError
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 from webhooks.plugins.event_rate_limit.redis_connection import Connection, Refusal, StoreError, command, described
 from webhooks.plugins.event_rate_limit.redis_script import Script
 from webhooks.plugins.event_rate_limit.settings import RedisSettings
@@ -155,7 +155,9 @@ class RedisBudget:
         ConfigurationError: as for `Store`.
     """
 
-    def __init__(self, limits: Sequence[Limit], settings: RedisSettings, local: MemoryBudget, meters: Meters) -> None:
+    def __init__(
+        self, limits: Sequence[Limit], settings: RedisSettings, local: MemoryBudget, meters: MetricRegistry
+    ) -> None:
         self._script = Script(limits, settings.prefix)
         self._store = Store(settings, self._script.probe)
         self._timeout = settings.timeout

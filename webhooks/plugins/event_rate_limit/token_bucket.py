@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from webhooks.observability.metrics import Meters
+from webhooks.observability.metrics import MetricRegistry
 
 LimitType: TypeAlias = Literal["Server", "Namespace", "User", "SourceAndObject"]
 
@@ -91,7 +91,9 @@ class MemoryBudget:
         clock: nanoseconds.
     """
 
-    def __init__(self, limits: Sequence[Limit], meters: Meters, clock: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(
+        self, limits: Sequence[Limit], meters: MetricRegistry, clock: Callable[[], int] = time.monotonic_ns
+    ) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._kept: Counter[LimitType] = Counter()
