@@ -21,7 +21,7 @@ CALLERS = {"client_ca": Path("ca.pem")}
         {"tls_cert": Path("tls.crt"), "tls_key": Path("tls.key")},
         {**CALLERS, "allow_client": ("apiserver",)},
         OIDC,
-        {"manage_registrations": "webhooks", "kubeconfig": Path("config"), "context": "production"},
+        {"sync_ca_bundle": "webhooks", "kubeconfig": Path("config"), "context": "production"},
     ],
 )
 def test_what_goes_together(settings: dict[str, Any]) -> None:
@@ -43,8 +43,8 @@ def test_what_goes_together(settings: dict[str, Any]) -> None:
         ({**OIDC, "oidc_audience": ""}, "give --oidc-audience"),
         ({**OIDC, "oidc_subject": ()}, "--oidc-subject for each caller"),
         ({**OIDC, "oidc_subject": ("jane", "")}, "--oidc-subject for each caller"),
-        ({"kubeconfig": Path("config")}, "are about --manage-registrations: give that"),
-        ({"context": "production"}, "are about --manage-registrations: give that"),
+        ({"kubeconfig": Path("config")}, "are about --sync-ca-bundle: give that"),
+        ({"context": "production"}, "are about --sync-ca-bundle: give that"),
     ],
 )
 def test_what_does_not(settings: dict[str, Any], says: str) -> None:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-logger = logging.getLogger("webhooks.repeating")
+logger = logging.getLogger("webhooks.watch")
 
 
 @contextmanager

@@ -64,7 +64,7 @@ class Settings:
     log_level: Level = option("info", "Records of the log below it are left out.")
     decision_log: Extent = option("all", "Which reviews are written to the log, with what became of them.")
     tracing: bool = option(False, "Send spans of reviews and policies to where OTEL_* variables say.")
-    manage_registrations: str | None = option(
+    sync_ca_bundle: str | None = option(
         None,
         "Keep the caBundle of the registrations of that name in step with our authority.",
         metavar="[NAME]",
@@ -116,5 +116,5 @@ def _of_tokens(settings: Settings) -> Iterator[str]:
 
 
 def _of_registrations(settings: Settings) -> Iterator[str]:
-    if settings.manage_registrations is None and (settings.kubeconfig is not None or settings.context is not None):
-        yield "--kubeconfig and --context are about --manage-registrations: give that"
+    if settings.sync_ca_bundle is None and (settings.kubeconfig is not None or settings.context is not None):
+        yield "--kubeconfig and --context are about --sync-ca-bundle: give that"

@@ -101,7 +101,7 @@ def lines(
     path: str,
     body: bytes,
     *policies: AnyPolicy,
-    caller: Client | None = None,
+    client: Client | None = None,
     denials_only: bool = False,
 ) -> list[bytes]:
     """What is written of a body."""
@@ -109,7 +109,7 @@ def lines(
     app = WebhookApp(Registry(policies or POLICIES), journal=DecisionLog(found.append, denials_only=denials_only))
 
     async def answered() -> JsonResponse:
-        answer = app.endpoints[path].answer(body, b"", *([caller] if caller else []))
+        answer = app.endpoints[path].answer(body, b"", *([client] if client else []))
         return answer if isinstance(answer, JsonResponse) else await answer
 
     asyncio.run(answered())
@@ -354,7 +354,7 @@ def test_what_is_too_large() -> None:
     endpoint = WebhookApp(Registry(POLICIES), journal=DecisionLog(found.append)).endpoints[VALIDATE]
     endpoint.refuse(MalformedReview("too large", code=413), written(named("web"))[:200], Client("apiserver"))
     record = json.loads(found[0])
-    assert (record["verdict"], record["code"], record["caller"]) == ("malformed", 413, "apiserver")
+    assert (record["verdict"], record["code"], record["client"]) == ("malformed", 413, "apiserver")
 
 
 def test_a_failure_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,7 +385,7 @@ def test_reviews_without_a_turn() -> None:
 
 
 def test_the_caller_is_told() -> None:
-    assert recorded(VALIDATE, named("web"), caller=Client("apiserver", "jane"))["caller"] == "apiserver as jane"
+    assert recorded(VALIDATE, named("web"), client=Client("apiserver", "jane"))["client"] == "apiserver as jane"
 
 
 @pytest.mark.parametrize(

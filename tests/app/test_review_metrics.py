@@ -152,14 +152,14 @@ def test_callers_are_counted() -> None:
     for caller in (Client("apiserver"), ANONYMOUS, Client("apiserver", "jane"), Client("apiserver")):
         answered(app, caller)
     client = TestClient(app)
-    assert samples(client, "webhooks_caller_reviews_total", "caller") == {("apiserver",): 2, ("apiserver as jane",): 1}
+    assert samples(client, "webhooks_client_reviews_total", "client") == {("apiserver",): 2, ("apiserver as jane",): 1}
 
 
 def test_many_callers_share_a_label() -> None:
     app = create_app([])
     for number in (*range(150), 0, 149):
         answered(app, Client(f"caller-{number}"))
-    counted = samples(TestClient(app), "webhooks_caller_reviews_total", "caller")
+    counted = samples(TestClient(app), "webhooks_client_reviews_total", "client")
     assert len(counted) == 101
     assert (counted["caller-0",], counted["others",]) == (2, 51)
 
@@ -207,7 +207,7 @@ def test_buckets_add_up(client: TestClient) -> None:
 def test_policies_that_show_themselves_quick_run_in_place(client: TestClient) -> None:
     def in_place() -> bool:
         client.post("/admission/validate", json=named("good"))
-        return samples(client, "webhooks_policy_in_place", "policy").get(("choosy",)) == 1
+        return samples(client, "webhooks_policy_inline", "policy").get(("choosy",)) == 1
 
     for _ in range(100):
         client.post("/admission/validate", json=named("good"))

@@ -222,7 +222,7 @@ def test_handshakes_that_fail(failure: OSError, reason: str | None) -> None:
         failure.verify_message = "certificate has expired"
     meters = MetricRegistry()
     Authenticator(meters, names=()).note_failure(failure, "127.0.0.1")
-    counted = meters.by_name["webhooks_callers_refused"].values
+    counted = meters.by_name["webhooks_clients_rejected"].values
     assert counted == ({(reason,): 1.0} if reason else {})
 
 
@@ -308,7 +308,7 @@ def test_strangers_reach_no_policy(name: str, path: str, server: Server, folder:
     signers = {"other": identity(folder, "callers", authority=True), "listed": identity(folder, "listed", ca)}
     signer = signers[given["signer"]] if given.get("signer") else None if "signer" in given else ca
     stranger = identity(folder, **{**given, "signer": signer})
-    before, heard = counted(server, "webhooks_callers_refused_total"), counted(server, "webhooks_reviews_total")
+    before, heard = counted(server, "webhooks_clients_rejected_total"), counted(server, "webhooks_reviews_total")
     reply = attempt(server, shown(server, stranger), path)
     if reason == "unlisted_certificate":
         assert reply is not None
@@ -316,23 +316,23 @@ def test_strangers_reach_no_policy(name: str, path: str, server: Server, folder:
     else:
         assert reply is None
     labels = f'{{reason="{reason}"}}'
-    after = counted(server, "webhooks_callers_refused_total")
+    after = counted(server, "webhooks_clients_rejected_total")
     assert after == before | {labels: before.get(labels, 0) + 1}
     assert counted(server, "webhooks_reviews_total") == heard
 
 
 def test_whoever_shows_no_certificate_is_not_let_in(server: Server) -> None:
-    before = counted(server, "webhooks_callers_refused_total")
+    before = counted(server, "webhooks_clients_rejected_total")
     assert attempt(server, client_context(server.folder / "certs" / "ca.pem")) is None
     labels = '{reason="no_certificate"}'
-    assert counted(server, "webhooks_callers_refused_total")[labels] == before.get(labels, 0) + 1
+    assert counted(server, "webhooks_clients_rejected_total")[labels] == before.get(labels, 0) + 1
 
 
 def test_the_log_tells_who_was_refused_and_why(server: Server, folder: Path, ca: Identity) -> None:
     start = len(server.errors.lines)
     attempt(server, shown(server, identity(folder, "unlisted\n{", ca, names=["DNS:web"])))
     record = json.loads(server.errors.await_line("unlisted\\n{", start))
-    assert (record["level"], record["logger"]) == ("warning", "webhooks.callers")
+    assert (record["level"], record["logger"]) == ("warning", "webhooks.auth")
     assert record["message"] == (
         "refused a caller at 127.0.0.1: its certificate is for none that may call: unlisted\n{, web"
     )
@@ -377,7 +377,7 @@ def test_the_caller_is_in_the_log(server: Server, folder: Path, ca: Identity) ->
         connection.post(VALIDATE, review("raises"))
         connection.post(VALIDATE, b"{")
     server.errors.await_line("malformed", start)
-    found = {record["logger"]: record.get("caller") for record in server.logs(start)}
+    found = {record["logger"]: record.get("client") for record in server.logs(start)}
     assert found.items() >= {"webhooks.policies": "listed", "webhooks.reviews": "listed"}.items()
 
 
@@ -411,7 +411,7 @@ def test_connections_do_not_outlive_the_authority(tmp_path: Path, folder: Path, 
         callers_ca.write_bytes(staying.files[0].read_bytes())
         assert gone.is_closed()
         assert stays.post(VALIDATE, GOOD).status == 200
-        assert counted(server, "webhooks_connections_ended_total") == {'{port="reviews",waited_for="trust"}': 1}
+        assert counted(server, "webhooks_connections_closed_total") == {'{port="reviews",waited_for="trust"}': 1}
 
 
 def test_handshakes_do_not_outlive_the_authority(tmp_path: Path, folder: Path, ca: Identity) -> None:
@@ -557,7 +557,7 @@ def test_tokens_under_another_server(mounted: bool, tokens: TokenFile, site: Plu
         assert (reply.headers["www-authenticate"], reply.headers["connection"]) == ("Bearer", "close")
     for path in ("/livez", "/readyz", "/healthz"):
         assert client.get(f"{root}{path}").text == "ok"
-    assert site.meters.by_name["webhooks_callers_refused"].values == {("bad_token",): 8.0}
+    assert site.meters.by_name["webhooks_clients_rejected"].values == {("bad_token",): 8.0}
 
 
 def test_a_certificate_cannot_be_seen_under_another_server(site: PluginContext) -> None:

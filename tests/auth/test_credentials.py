@@ -65,7 +65,7 @@ def test_an_authority_of_the_issuer(tmp_path: Path) -> None:
 
 
 def test_the_extra_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "webhooks.oidc", raising=False)
+    monkeypatch.delitem(sys.modules, "webhooks.auth", raising=False)
     monkeypatch.setitem(sys.modules, "joserfc", None)
     with pytest.raises(ConfigurationError, match=r"needs the module joserfc: pip install 'cluster-webhooks\[oidc\]'"):
         credentials.callers(Settings(**OIDC), MetricRegistry())

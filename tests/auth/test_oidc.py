@@ -509,6 +509,6 @@ def test_the_caller_of_a_token_is_in_the_log(issuer: Issuer, tmp_path: Path) -> 
         assert (reply.status, reply.closes) == (403, True)
         server.errors.await_line("another subject")
         records = [record for record in server.logs() if record["logger"] == "webhooks.reviews"]
-        assert [record["caller"] for record in records] == ["jane", "jane"]
+        assert [record["client"] for record in records] == ["jane", "jane"]
         assert good not in "".join(server.errors.lines)
     assert issuer.fetches == 1

@@ -97,7 +97,7 @@ def names_in(directory: Path) -> list[str]:
 
 def test_an_authority_follows_another(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     issue(tmp_path, names=NAMES, now=NOW)
-    caller = issue_client(tmp_path, "caller", now=NOW + 6.5 * YEAR)
+    client = issue_client(tmp_path, "client", now=NOW + 6.5 * YEAR)
     [old] = read(tmp_path / "ca.pem")
     now = NOW + 7 * YEAR
     issue(tmp_path, names=NAMES, now=now)
@@ -111,7 +111,7 @@ def test_an_authority_follows_another(tmp_path: Path, caplog: pytest.LogCaptureF
     assert (cross.subject, cross.issuer) == (new.subject, old.subject)
     assert cross.not_valid_after_utc == old.not_valid_after_utc
     certificate.verify_directly_issued_by(new)
-    read(caller.certificate)[0].verify_directly_issued_by(old)
+    read(client.certificate)[0].verify_directly_issued_by(old)
     [record] = caplog.records
     assert record.levelno == logging.WARNING
     assert record.getMessage().endswith(f"need it by {old.not_valid_after_utc:%F}")
@@ -124,9 +124,9 @@ def test_a_handshake_with_a_caller_who_knows_an_authority(tmp_path: Path, knows:
     authorities = read(pair.ca)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(pair.certificate, pair.key)
-    caller = verification.caller(ssl.VERIFY_X509_STRICT)
-    caller.load_verify_locations(cadata=b"".join(authorities[each].public_bytes(Encoding.DER) for each in knows))
-    assert verification.shown(server, caller)["subjectAltName"][0] == ("DNS", NAMES[0])
+    client = verification.client_context(ssl.VERIFY_X509_STRICT)
+    client.load_verify_locations(cadata=b"".join(authorities[each].public_bytes(Encoding.DER) for each in knows))
+    assert verification.shown(server, client)["subjectAltName"][0] == ("DNS", NAMES[0])
 
 
 def test_a_callers_certificate_makes_the_authority_follow_too(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_callers_certificate_makes_the_authority_follow_too(tmp_path: Path) ->
     [old] = read(tmp_path / "ca.pem")
     issue(tmp_path, names=NAMES, now=NOW + 6.6 * YEAR)
     now = NOW + 6.7 * YEAR
-    issue_client(tmp_path, "caller", now=now)
+    issue_client(tmp_path, "client", now=now)
     new = read(tmp_path / "ca.pem")[0]
     assert new != old
     assert accepts([old], tmp_path, now)

@@ -21,13 +21,13 @@ def authority(tmp_path: Path) -> Identity:
 
 def test_who_signed(tmp_path: Path, authority: Identity) -> None:
     other, again = (identity(tmp_path, name, authority=True) for name in ("others", "callers"))
-    caller = der(identity(tmp_path, "listed", authority))
-    assert signed_by_one([der(other), der(authority)], caller)
-    assert not signed_by_one([der(other), der(again)], caller)
-    assert not signed_by_one([], caller)
+    client = der(identity(tmp_path, "listed", authority))
+    assert signed_by_one([der(other), der(authority)], client)
+    assert not signed_by_one([der(other), der(again)], client)
+    assert not signed_by_one([], client)
 
 
 def test_what_cannot_be_read_is_not_trusted_and_keeps_nobody(tmp_path: Path, authority: Identity) -> None:
-    caller = der(identity(tmp_path, "listed", authority))
-    assert signed_by_one([b"rubbish", der(authority)], caller)
+    client = der(identity(tmp_path, "listed", authority))
+    assert signed_by_one([b"rubbish", der(authority)], client)
     assert not signed_by_one([der(authority)], b"rubbish")

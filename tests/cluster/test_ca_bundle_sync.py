@@ -22,9 +22,9 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("told", "says"),
     [
-        ({"manage_registrations": "webhooks"}, "no cluster to ask"),
-        ({"manage_registrations": "webhooks", "kubeconfig": Path("none.yaml")}, "none.yaml: no such file"),
-        ({"manage_registrations": "webhooks", "tls_cert": Path("/none/tls.crt")}, "/none/ca.crt: no such file"),
+        ({"sync_ca_bundle": "webhooks"}, "no cluster to ask"),
+        ({"sync_ca_bundle": "webhooks", "kubeconfig": Path("none.yaml")}, "none.yaml: no such file"),
+        ({"sync_ca_bundle": "webhooks", "tls_cert": Path("/none/tls.crt")}, "/none/ca.crt: no such file"),
     ],
 )
 def test_what_keeps_it_from_starting(tmp_path: Path, told: dict, says: str) -> None:
@@ -53,7 +53,7 @@ def test_an_answer_that_is_none_is_told_once(tmp_path: Path, caplog: pytest.LogC
     assert cluster.asked == 6
     assert len(caplog.records) == 2
     assert "caBundle cannot be kept in step: TypeError" in caplog.records[0].message
-    assert set(meters.by_name["webhooks_registrations_out_of_step"].values.values()) == {1}
+    assert set(meters.by_name["webhooks_ca_bundle_out_of_sync"].values.values()) == {1}
 
 
 def test_who_manages_none_needs_nothing(tmp_path: Path) -> None:

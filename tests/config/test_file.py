@@ -155,7 +155,7 @@ server:
         log_level="debug",
         decision_log="denials",
         tracing=True,
-        manage_registrations="ours",
+        sync_ca_bundle="ours",
         kubeconfig=folder / "k.yaml",
         context="production",
         limits=Limits(11, 12, 13, 0, 2048, 14, 4096, 0.1, 2.0, 3.0),

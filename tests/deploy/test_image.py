@@ -157,7 +157,7 @@ def test_replicas_that_issue_for_themselves_are_trusted_by_one_authority(image: 
     made = certificates.issue(tmp_path / "certs", names=[SERVICE])
     secrets = {"webhooks-authority": {"ca.pem": made.ca, "ca-key.pem": made.ca.with_name("ca-key.pem")}}
     spec = found(objects, "Deployment")["spec"]["template"]["spec"]
-    spec["containers"][0]["args"].remove("--manage-registrations=webhooks")  # there is no API server here
+    spec["containers"][0]["args"].remove("--sync-ca-bundle=webhooks")  # there is no API server here
     served = set()
     for name in ("first", "second"):
         pod = Pod(image, spec, tmp_path / name, objects, secrets)

@@ -168,7 +168,7 @@ def test_components_go_together_in_any_order(with_redis: tuple[str, str], tmp_pa
         "serve",
         "--config=/etc/webhooks/webhooks.yaml",
         "--certs-dir=/var/lib/webhooks/certs",
-        "--manage-registrations=webhooks",
+        "--sync-ca-bundle=webhooks",
         "--admission-config=/etc/webhooks/admission.yaml",
     ]
     mounted = {each["mountPath"] for each in container["volumeMounts"]}

@@ -314,7 +314,7 @@ def test_a_rotation_loses_nothing(another: Another, served: Served) -> None:
     """Certificate and authority are exchanged under load; the registrations follow, by rights to them alone."""
     nearly_due(served.certs, timedelta(minutes=20))
     old = x509.load_pem_x509_certificate((served.certs / "ca.pem").read_bytes())
-    kept = ("--manage-registrations", "webhooks", "--kubeconfig", keeper(another, served.folder))
+    kept = ("--sync-ca-bundle", "webhooks", "--kubeconfig", keeper(another, served.folder))
     # Whoever waits for somebody to fill it in writes no bundle at all.
     url = ("--by", "url", "--url", f"https://127.0.0.1:{served.port}", "--no-ca-bundle")
     written(served.folder, "--policies", POLICIES, "--only", "registrations", "-o", "out", *url)
@@ -433,7 +433,7 @@ def test_registrations_of_others_are_left_alone(another: Another, served: Served
     written(served.folder, *told)
     another.admin.apply(served.folder / "out")
     another.admin("label", KINDS[1], "webhooks", "app.kubernetes.io/managed-by=others", "--overwrite")
-    kept = ("--manage-registrations", "webhooks", "--kubeconfig", keeper(another, served.folder))
+    kept = ("--sync-ca-bundle", "webhooks", "--kubeconfig", keeper(another, served.folder))
     server = served.serve("webhooks", None, *kept)
     server.wait_until(lambda: "is not ours" in server.text(), seconds=SECONDS)
     with another.api() as api:
@@ -445,7 +445,7 @@ def test_a_server_without_rights_serves_and_says_so(another: Another, served: Se
     register(another, served)
     before = served.certs.rename(served.folder / "before")
     certificates.issue(served.certs, names=["127.0.0.1"])
-    kept = ("--manage-registrations", "--kubeconfig", another.user("nobody-at-all").kubeconfig)
+    kept = ("--sync-ca-bundle", "--kubeconfig", another.user("nobody-at-all").kubeconfig)
     server = served.serve("webhooks", None, *kept)
     server.wait_until(lambda: "403: " in server.text(), seconds=SECONDS)
     trusted = x509.load_pem_x509_certificates((before / "ca.pem").read_bytes())

@@ -231,7 +231,7 @@ class Lab:
 
     @property
     def ends(self) -> Mapping[tuple[str, ...], float]:
-        counter = self.meters.by_name["webhooks_isolated_process_ends"]
+        counter = self.meters.by_name["webhooks_isolated_process_exits"]
         assert isinstance(counter, Counter)
         return counter.values
 

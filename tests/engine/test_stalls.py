@@ -64,7 +64,7 @@ class Lab:
 
     @property
     def stalls(self) -> dict[tuple[str, ...], float]:
-        counter = self.meters.by_name["webhooks_policy_stalls"]
+        counter = self.meters.by_name["webhooks_policy_blocked_loop"]
         assert isinstance(counter, Counter)
         return counter.values
 

@@ -41,8 +41,8 @@ class Port:
         self.connections = ConnectionTable("reviews", limits, 120.0, self.meters)
 
     def connect(self, *callers: Client) -> None:
-        for caller in callers:
-            self.connections.add(caller)
+        for client in callers:
+            self.connections.add(client)
 
     def watch(self) -> None:
         """Look at all of them."""
@@ -82,10 +82,10 @@ def test_whoever_keeps_the_server_waiting_has_so_many_seconds(stage: Stage, seco
 
 
 def test_whoever_waits_for_policies_has_time() -> None:
-    port, caller = Port(), Client("policies", -1e9)
-    port.connect(caller)
+    port, client = Port(), Client("policies", -1e9)
+    port.connect(client)
     port.watch()
-    assert not caller.left
+    assert not client.left
 
 
 def test_a_crowd_is_ended_a_few_at_a_time() -> None:
@@ -98,7 +98,7 @@ def test_a_crowd_is_ended_a_few_at_a_time() -> None:
         gone = [0]
         while gone[-1] < 100:
             await asyncio.sleep(0)
-            gone.append(sum(caller.left for caller in callers))
+            gone.append(sum(client.left for client in callers))
         assert max(later - earlier for earlier, later in pairwise(gone)) < 50
 
     asyncio.run(asyncio.wait_for(look(), 5))
@@ -131,7 +131,7 @@ def test_those_make_room_that_have_used_most_of_their_time(
     port = Port(Limits(max_connections=len(callers)))
     port.connect(*callers)
     assert port.admit("10.0.0.9")
-    assert [caller.aborted for caller in callers] == [False] * len(others) + [True]
+    assert [client.aborted for client in callers] == [False] * len(others) + [True]
     assert port.counted("_ended") == {("room",): 1}
     assert port.counted("") == {(): len(others)}
 
@@ -141,7 +141,7 @@ def test_one_in_sixty_four_makes_room_at_once() -> None:
     callers = [Client(since=ago(100 - number / 10)) for number in range(256)]
     port.connect(*callers)
     assert port.admit("10.0.0.9")
-    assert [caller.aborted for caller in callers] == [True] * 4 + [False] * 252
+    assert [client.aborted for client in callers] == [True] * 4 + [False] * 252
 
 
 def test_an_address_at_its_limit_makes_room_itself() -> None:
@@ -149,7 +149,7 @@ def test_an_address_at_its_limit_makes_room_itself() -> None:
     callers = [Client(since=ago(30 - number)) for number in range(3)]
     port.connect(other, *callers)
     assert port.admit("10.0.0.1")
-    assert [caller.aborted for caller in (*callers, other)] == [True, False, False, False]
+    assert [client.aborted for client in (*callers, other)] == [True, False, False, False]
 
 
 @pytest.mark.parametrize(("peers", "limit"), [((1, 1, 1), "peer"), ((1, 2, 3, 4), "all")])
@@ -172,10 +172,10 @@ def test_a_crowd_that_cannot_make_room_is_not_looked_at_for_each_new_one() -> No
 
 
 def test_whoever_is_gone_is_counted_no_longer() -> None:
-    port, caller, other = Port(), Client(), Client(peer="10.0.0.2")
-    port.connect(caller, other)
+    port, client, other = Port(), Client(), Client(peer="10.0.0.2")
+    port.connect(client, other)
     for _ in range(2):
-        port.connections.discard(caller)
+        port.connections.discard(client)
     assert port.counted("") == {(): 1}
     for _ in range(3):
         assert port.admit("10.0.0.1")
@@ -191,8 +191,8 @@ def test_memory_is_given_back_when_a_crowd_has_gone(gone: int, given: int, monke
     port, callers = Port(Limits()), [Client(since=ago(0)) for _ in range(100)]
     port.connect(*callers)
     port.watch()
-    for caller in callers[:gone]:
-        port.connections.discard(caller)
+    for client in callers[:gone]:
+        port.connections.discard(client)
     for _ in range(2):
         port.watch()
     assert len(times) == given

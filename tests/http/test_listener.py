@@ -98,14 +98,14 @@ def test_whoever_is_silent_makes_room_before_who_is_idle(small: Server) -> None:
 @pytest.mark.parametrize(("peers", "peer"), [((HERE, HERE, HERE), HERE), ((HERE, HERE, THERE, THERE), "127.0.0.3")])
 def test_nobody_has_to_go_who_waits_for_an_answer(peers: tuple[str, ...], peer: str, small: Server) -> None:
     await_none(small)
-    before = sample(small, "webhooks_connections_refused_total")
+    before = sample(small, "webhooks_connections_rejected_total")
     with Gate() as gate, idle(small, *peers) as connections:
         for connection in connections:
             connection.request("POST", VALIDATE, gate.review("waits"))
             gate.await_policy()
         with pytest.raises((OSError, EOFError)):
             From(peer, small.port, small.tls)
-        assert sample(small, "webhooks_connections_refused_total") == before + 1  # the ops port has room of its own
+        assert sample(small, "webhooks_connections_rejected_total") == before + 1  # the ops port has room of its own
         gate.open()
         assert all(connection.reply().json()["response"]["allowed"] for connection in connections)
     await_none(small)
@@ -120,7 +120,7 @@ def test_whoever_resets_is_counted_no_longer(small: Server) -> None:
             silent.reset()
             connection.reset()
     await_none(small)
-    assert sample(small, "webhooks_connections_refused_total") < 10
+    assert sample(small, "webhooks_connections_rejected_total") < 10
 
 
 def test_the_ops_port_has_limits_too(small: Server) -> None:
@@ -156,7 +156,7 @@ def test_each_of_several_workers_has_limits_of_its_own(tmp_path: Path) -> None:
         await_true(
             lambda: (
                 sample(server, 'webhooks_connections{port="reviews"}')
-                + sample(server, "webhooks_connections_ended_total")
+                + sample(server, "webhooks_connections_closed_total")
                 == 12
             ),
             "twelve connections",
@@ -209,8 +209,8 @@ def test_connections_that_are_reset_leave_nothing(connect: Callable[[Server], Co
         callers = []
         with suppress(OSError):
             callers = [connect(large) for _ in range(number)]
-        for caller in callers:
-            caller.reset()
+        for client in callers:
+            client.reset()
         await_none(large)
 
     crowd(100)

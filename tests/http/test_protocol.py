@@ -347,7 +347,7 @@ def test_what_was_ended_is_counted(hasty: Server) -> None:
             assert connection.is_closed()
     page = hasty.get("/metrics", ops=True).body.decode()
     for stage in ("tls", "header", "body"):
-        assert f'webhooks_connections_ended_total{{port="reviews",waited_for="{stage}"}}' in page
+        assert f'webhooks_connections_closed_total{{port="reviews",waited_for="{stage}"}}' in page
     assert 'webhooks_connections{port="ops"} 1.0' in page
     assert 'webhooks_connections{port="reviews"} 0.0' in page
 

@@ -13,7 +13,7 @@ from webhooks.manifests.target import Target
 from webhooks.settings import Settings
 
 Json = dict[str, Any]
-WORKLOAD = Workload(Settings(manage_registrations=None), Sources(), Target(image="webhooks:1"))
+WORKLOAD = Workload(Settings(sync_ca_bundle=None), Sources(), Target(image="webhooks:1"))
 
 
 def lines(wanted: Json, change: Callable[[Json], object]) -> list[str]:
@@ -81,7 +81,7 @@ def test_of_a_network_policy(change: Callable[[Json], object], says: str) -> Non
 
 
 def test_rights_that_somebody_added() -> None:
-    role = Workload(Settings(manage_registrations="webhooks"), Sources(), Target()).rights()[0]
+    role = Workload(Settings(sync_ca_bundle="webhooks"), Sources(), Target()).rights()[0]
     [line] = lines(role, lambda it: it["rules"][0].update(nonResourceURLs=["*"]))
     assert "rules[0].nonResourceURLs" in line
 

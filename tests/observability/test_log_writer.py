@@ -151,7 +151,7 @@ def test_what_was_dropped_is_told_when_there_is_room_again(pipe: Pipe) -> None:
         way.put(b"told")
 
     handler.emit = emit  # type: ignore[method-assign]
-    logging.getLogger("webhooks.lines").addHandler(handler)
+    logging.getLogger("webhooks.observability").addHandler(handler)
     try:
         for _ in range(MANY):
             way.put(b"x" * 1000)
@@ -160,7 +160,7 @@ def test_what_was_dropped_is_told_when_there_is_room_again(pipe: Pipe) -> None:
             pipe.read()
         way.finish()
     finally:
-        logging.getLogger("webhooks.lines").removeHandler(handler)
+        logging.getLogger("webhooks.observability").removeHandler(handler)
     assert messages == [f"{dropped} records have been dropped, since they could not be written"]
 
 

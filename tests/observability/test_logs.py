@@ -107,11 +107,11 @@ def test_a_traceback_is_one_field() -> None:
 
 
 def test_what_records_carry_beside_their_message() -> None:
-    record = formatted("failed", uid="u", policy="p", caller="", other="o")
-    assert {name: record.get(name) for name in ("uid", "policy", "caller", "other")} == {
+    record = formatted("failed", uid="u", policy="p", client="", other="o")
+    assert {name: record.get(name) for name in ("uid", "policy", "client", "other")} == {
         "uid": "u",
         "policy": "p",
-        "caller": None,
+        "client": None,
         "other": None,
     }
 

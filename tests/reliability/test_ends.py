@@ -15,9 +15,9 @@ LEAVING = ("--shutdown-delay", "2s")
 
 def go_on(callers: list[Client]) -> None:
     """Wait until each has been answered some more."""
-    before = [len(caller.seconds) for caller in callers]
+    before = [len(client.seconds) for client in callers]
     await_true(
-        lambda: all(len(caller.seconds) > count + 5 for caller, count in zip(callers, before, strict=True)),
+        lambda: all(len(client.seconds) > count + 5 for client, count in zip(callers, before, strict=True)),
         "all of them are answered",
     )
 

@@ -46,7 +46,7 @@ def bring_in_place(server: Server, policy: str) -> None:
         with server.connect() as connection:
             for _ in range(100):
                 connection.post(path_of(policy), review("well"))
-        return counted(server, "webhooks_policy_in_place")[f'{{policy="{policy}"}}'] == 1
+        return counted(server, "webhooks_policy_inline")[f'{{policy="{policy}"}}'] == 1
 
     await_true(is_in_place, f"{policy} runs in place")
 
@@ -317,7 +317,7 @@ def others(server: Server) -> Load:
 def waits(load: Load, every: float = 0.005) -> list[float]:
     """What calls would have waited that came so often, in order: who is kept waiting keeps those behind waiting too."""
     assert load.failures == []
-    called = itertools.chain.from_iterable(caller.seconds for caller in load.callers)
+    called = itertools.chain.from_iterable(client.seconds for client in load.callers)
     return sorted(wait - kept * every for wait in called for kept in range(1 + int(wait / every)))
 
 
@@ -370,7 +370,7 @@ def test_item_11_policies_that_keep_the_loop(hanging: Server, figure: Figure, si
     )
     assert max(late) <= BUDGET + size.of(1.0, LATE)
     assert waited[-1] <= BUDGET + size.of(1.0, LATE)
-    stalls = counted(hanging, "webhooks_policy_stalls_total")
+    stalls = counted(hanging, "webhooks_policy_blocked_loop_total")
     assert min(stalls['{policy="in_place"}'], stalls['{policy="on_loop"}']) >= 3
     assert ask(hanging, "in_place", "well")["allowed"] is True
 
@@ -416,7 +416,7 @@ def test_item_12_a_policy_that_leaks(tmp_path: Path, figure: Figure, size: Size)
             largest = max(largest, resident(process))
         grown = resident(server.process.pid) - before
         failed = ask(server, "leaks", "grows")
-        ends = counted(server, "webhooks_isolated_process_ends_total")
+        ends = counted(server, "webhooks_isolated_process_exits_total")
         assert ask(server, "leaks", "well")["allowed"] is True
     recycled = ends['{policy="leaks",reason="recycled"}']
     figure(

@@ -93,7 +93,7 @@ def test_item_21_certificates(tmp_path: Path, figure: Figure) -> None:
         assert answered(server, b"POST /admission/validate HTTP/1.1\r\n\r\n") in (b"", ALERT)  # who speaks no TLS
         asked_by_strangers = asked(server)
         callers = list(heard(tmp_path, ca))
-        answers = [attempt(server, shown(server, caller)) for _, caller in callers]
+        answers = [attempt(server, shown(server, client)) for _, client in callers]
         asked_by_callers = asked(server)
     allowed = sum(reply is not None and reply.json()["response"]["allowed"] is True for reply in answers)
     figure(

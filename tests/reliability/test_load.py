@@ -38,7 +38,7 @@ def test_item_01_kept_connections(size: Size, figure: Figure, tmp_path: Path) ->
         "0 errors",
     )
     assert load.failures == []
-    assert all(caller.seconds for caller in callers)
+    assert all(client.seconds for client in callers)
 
 
 def test_item_02_a_connection_for_every_request(size: Size, figure: Figure, tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_item_02_a_connection_for_every_request(size: Size, figure: Figure, tmp_
         "0 errors",
     )
     assert load.failures == []
-    assert all(caller.seconds for caller in callers)
+    assert all(client.seconds for client in callers)
 
 
 async def crowd(number: int, port: int, tls: ssl.SSLContext) -> tuple[float, float, int]:

@@ -131,7 +131,7 @@ def test_item_13_bad_answers_of_policies(isolation: bool, tmp_path: Path, figure
                 sent, patches = sent + 1, patches + (b'"patch"' in reply.body)
                 if (found := came_to(kind, body, reply)) != refused.get(kind, "denied 500"):
                     wrong.append(f"{kind}: {outcome!a}: {found}")
-        assert counted(server, "webhooks_isolated_process_ends_total") == {}  # rubbish is no reason to begin anew
+        assert counted(server, "webhooks_isolated_process_exits_total") == {}  # rubbish is no reason to begin anew
         for operation, obj in (("DELETE", None), ("CREATE", pod())):
             body = admission_body(operation, obj, old=pod(), resource="v1/widgets", name="a")
             reply = connection.post(PATHS["mutating"], written(body))

@@ -21,7 +21,7 @@ from webhooks.server.certificate_reload import CertificateReloader, renewing
 from webhooks.server.tls import Files
 from webhooks.settings import Settings
 
-from ..support.mounts import Contents, Mount, bad_secrets, caller, secret
+from ..support.mounts import Contents, Mount, bad_secrets, client_files, secret
 from ..support.servers import await_true
 
 BAD = bad_secrets()
@@ -50,7 +50,7 @@ class Followed:
 
 
 def _accepts(context: ssl.SSLContext, contents: Contents, name: str | None = None) -> bool:
-    calling = verification.caller()
+    calling = verification.client_context()
     calling.load_verify_locations(cadata=contents["ca.crt"].decode())
     try:
         return bool(verification.shown(context, calling))
@@ -175,7 +175,7 @@ def test_callers_authorities_are_exchanged_too(tmp_path: Path) -> None:
     followed = Followed(tmp_path, server, client_ca=True)
 
     def admits(authority: signing.Authority) -> bool:
-        return _admits(followed.follower.context, server, caller(authority), tmp_path)
+        return _admits(followed.follower.context, server, client_files(authority), tmp_path)
 
     assert (admits(one), admits(other)) == (True, False)
     followed.put(server | {"ca.crt": secret(other)["ca.crt"]})
@@ -188,7 +188,7 @@ def test_callers_authorities_are_exchanged_too(tmp_path: Path) -> None:
 
 def _admits(context: ssl.SSLContext, server: Contents, client: Contents, folder: Path) -> bool:
     """Whether the server takes a caller with this certificate."""
-    calling = verification.caller()
+    calling = verification.client_context()
     calling.load_verify_locations(cadata=server["ca.crt"].decode())
     for name in ("tls.crt", "tls.key"):
         (folder / name).write_bytes(client[name])
@@ -231,7 +231,7 @@ def test_bad_authorities_of_callers_are_not_taken_over(
     assert followed.tally.reload_failures == 1
     assert f"{followed.mount.folder / 'ca.crt'}: " in caplog.records[0].getMessage()
     assert says in caplog.records[0].getMessage()
-    assert _admits(followed.follower.context, server, caller(authority), tmp_path)
+    assert _admits(followed.follower.context, server, client_files(authority), tmp_path)
 
 
 # The listener, on both event loops.
@@ -246,7 +246,7 @@ def test_listeners_show_what_was_taken_over(
     """To callers that give a server's name, whatever it is, and to those that give none, as with an address."""
     authority = signing.first(datetime.now(UTC))
     followed = Followed(tmp_path, secret(authority), client_ca=client_ca)
-    client = caller(authority)
+    client = client_files(authority)
     for file in ("tls.crt", "tls.key"):
         (tmp_path / file).write_bytes(client[file])
 
@@ -255,7 +255,7 @@ def test_listeners_show_what_was_taken_over(
         writer.close()
 
     async def call(port: int) -> bytes | None:
-        calling = verification.caller()
+        calling = verification.client_context()
         calling.load_verify_locations(cadata=followed.contents["ca.crt"].decode())
         calling.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=calling, server_hostname=name or "")
@@ -321,7 +321,7 @@ def test_our_own_are_renewed_and_taken_over(tmp_path: Path, monkeypatch: pytest.
 
 
 def _shown(context: ssl.SSLContext, ca: Path) -> bytes | None:
-    calling = verification.caller()
+    calling = verification.client_context()
     calling.load_verify_locations(ca)
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     client, server = calling.wrap_bio(down, up), context.wrap_bio(up, down, server_side=True)

@@ -58,5 +58,5 @@ def test_bad_ones_are_counted_while_the_old_one_serves_on(workers: int, tmp_path
             assert served.shows(good)
         assert served.metric("webhooks_certificate_expiry_timestamp_seconds") == ends
     assert load.failures == []
-    told = [record["level"] for record in served.server.logs() if record["logger"] == "webhooks.following"]
+    told = [record["level"] for record in served.server.logs() if record["logger"] == "webhooks.server"]
     assert told == ["error"] * 2 * workers

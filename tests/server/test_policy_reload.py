@@ -136,7 +136,7 @@ def test_what_is_broken_is_refused_and_told_until_it_is_mended(tmp_path: Path) -
         assert health.status == 200
         assert "[!]policies are older than their files" in health.body.decode()
         assert metric(server, 'webhooks_policy_reloads_total{result="refused"}') == 1
-        assert metric(server, "webhooks_policies_refused") == 1
+        assert metric(server, "webhooks_policy_reload_failing") == 1
 
         file.write_bytes(configuration("use: a.py", "{use: b.py, mode: warn}"))
         (tmp_path / "b.py").write_bytes(version(1, "b")["b.py"])
@@ -144,7 +144,7 @@ def test_what_is_broken_is_refused_and_told_until_it_is_mended(tmp_path: Path) -
         answer = server.post("/admission/validate", review()).json()["response"]
         assert (answer["status"]["message"], answer["warnings"]) == ("1", ["b: 1"])
         assert "[!]" not in server.get("/readyz?verbose", ops=True).body.decode()
-        assert metric(server, "webhooks_policies_refused") == 0
+        assert metric(server, "webhooks_policy_reload_failing") == 0
         assert metric(server, 'webhooks_policy_reloads_total{result="taken"}') == 1
 
 

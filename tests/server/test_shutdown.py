@@ -167,7 +167,7 @@ def test_who_watches_learns_that_the_loop_is_kept(tmp_path: Path) -> None:
         gate.open()
         assert connection.reply().json()["response"]["allowed"] is True
         await_true(lambda: server.get("/livez", ops=True).status == 200, "it lives again")
-        assert b'webhooks_policy_stalls_total{policy="keeps"} 1.0' in server.get("/metrics", ops=True).body
+        assert b'webhooks_policy_blocked_loop_total{policy="keeps"} 1.0' in server.get("/metrics", ops=True).body
 
 
 @each_size
@@ -179,12 +179,12 @@ def test_no_review_is_lost_when_one_of_two_servers_ends(workers: int, tmp_path: 
         service = Service(one, other)
         callers = [Client(service.connect) for _ in range(4)]
         with service.watched(), Load(callers).running() as load:
-            await_true(lambda: all(len(caller.seconds) > 20 for caller in callers), "all of them are answered")
+            await_true(lambda: all(len(client.seconds) > 20 for client in callers), "all of them are answered")
             one.signal()
             assert one.ended() == 0
-            before = [len(caller.seconds) for caller in callers]
+            before = [len(client.seconds) for client in callers]
             await_true(
-                lambda: all(len(caller.seconds) > count + 20 for caller, count in zip(callers, before, strict=True)),
+                lambda: all(len(client.seconds) > count + 20 for client, count in zip(callers, before, strict=True)),
                 "all of them are answered by the other",
             )
         print(f"{load.answered} reviews, {workers} workers")

@@ -81,7 +81,7 @@ class Load:
     def running(self) -> Iterator["Load"]:
         """They call as long as the block lasts."""
         ended = threading.Event()
-        threads = [threading.Thread(target=caller.call, args=(ended,)) for caller in self.callers]
+        threads = [threading.Thread(target=client.call, args=(ended,)) for client in self.callers]
         for thread in threads:
             thread.start()
         try:
@@ -94,16 +94,16 @@ class Load:
     @property
     def answered(self) -> int:
         """How many calls were answered rightly."""
-        return sum(len(caller.seconds) for caller in self.callers)
+        return sum(len(client.seconds) for client in self.callers)
 
     @property
     def failures(self) -> list[str]:
-        return [failure for caller in self.callers for failure in caller.failures]
+        return [failure for client in self.callers for failure in client.failures]
 
     @property
     def p99(self) -> float:
         """Milliseconds within which 99 of 100 calls were answered."""
-        seconds = sorted(itertools.chain.from_iterable(caller.seconds for caller in self.callers))
+        seconds = sorted(itertools.chain.from_iterable(client.seconds for client in self.callers))
         return seconds[math.ceil(len(seconds) * 0.99) - 1] * 1000
 
 

@@ -61,7 +61,7 @@ def secret(authority: signing.Authority | None = None, *, days_ago: float = 0) -
     return _contents(authority, chain, key)
 
 
-def caller(authority: signing.Authority, name: str = "caller") -> Contents:
+def client_files(authority: signing.Authority, name: str = "client") -> Contents:
     """A pair of somebody who calls."""
     return _contents(authority, *signing.sign_client(authority, name, datetime.now(UTC)))
 
@@ -101,5 +101,5 @@ def bad_secrets() -> dict[str, Contents]:
         "a key with a password": good | {"tls.key": locked},
         "one that has ended": secret(days_ago=366),
         "one that begins tomorrow": secret(days_ago=-1),
-        "one for callers": caller(authority),
+        "one for callers": client_files(authority),
     }

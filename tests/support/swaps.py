@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from webhooks.certificates import signing
 
 from .load import Client, Load
-from .mounts import Contents, Mount, caller, secret
+from .mounts import Contents, Mount, client_files, secret
 from .servers import Connection, Server, serving
 
 CALLERS = 4
@@ -58,7 +58,7 @@ def swapped(folder: Path, secrets: list[Contents], *options: object, **environme
         contents["ca.crt"] += secret(authority)["ca.crt"]
     mount = Mount(folder / "mount", secrets[0])
     at = mount.folder
-    for name, content in caller(authority).items():
+    for name, content in client_files(authority).items():
         (folder / name).write_bytes(content)
     tls = ssl.create_default_context(cadata="".join(each["ca.crt"].decode() for each in secrets))
     tls.load_cert_chain(folder / "tls.crt", folder / "tls.key")

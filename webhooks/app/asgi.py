@@ -134,13 +134,13 @@ class WebhookApp(FastAPI):
         if scope["type"] != "http" or (path := _path(scope)) in ops_routes.HEALTH:
             await super().__call__(scope, receive, send)
             return
-        caller = await self._caller(scope)
+        client = await self._caller(scope)
         endpoint = self.endpoints.get(path)
-        if isinstance(caller, Rejection):
-            await _send(send, self.callers.turn_away(caller, (scope.get("client") or ("",))[0]))
+        if isinstance(client, Rejection):
+            await _send(send, self.callers.turn_away(client, (scope.get("client") or ("",))[0]))
         elif endpoint is None:
             await super().__call__(scope, receive, send)
-        elif answer := await _answer(endpoint, self.heads, scope, receive, caller):
+        elif answer := await _answer(endpoint, self.heads, scope, receive, client):
             await _send(send, answer)
 
     async def _caller(self, scope: Scope) -> Authentication:
@@ -193,7 +193,7 @@ def _path(scope: Scope) -> str:
 
 
 async def _answer(
-    endpoint: AnyEndpoint, heads: HeadReader, scope: Scope, receive: Receive, caller: Client
+    endpoint: AnyEndpoint, heads: HeadReader, scope: Scope, receive: Receive, client: Client
 ) -> JsonResponse | None:
     """The answer to a review; None where the caller is gone."""
     if scope["method"] != "POST":
@@ -206,8 +206,8 @@ async def _answer(
     if body is None:
         return None
     if len(body) > head.limit or not head.limit:
-        return endpoint.refuse(heads.too_large(), body, caller)
-    answer = endpoint.answer(body, scope["query_string"], caller, headers)
+        return endpoint.refuse(heads.too_large(), body, client)
+    answer = endpoint.answer(body, scope["query_string"], client, headers)
     return answer if isinstance(answer, JsonResponse) else await answer
 
 

@@ -33,7 +33,7 @@ class Record(ReviewSummary, gc=False, omit_defaults=True, tag_field="logger", ta
         verdict: what it came to, as metrics call it.
         code: of the answer.
         ms: milliseconds from the request to the answer.
-        caller: who sent it.
+        client: who sent it.
         deciding: what those policies said that did more than let it pass, by their names.
         policies_ms: milliseconds of all policies that were asked, by their names.
         trace_id: the trace that it is part of.
@@ -46,7 +46,7 @@ class Record(ReviewSummary, gc=False, omit_defaults=True, tag_field="logger", ta
     verdict: str
     code: int
     ms: float
-    caller: str = ""
+    client: str = ""
     deciding: Mapping[str, str] = msgspec.field(default_factory=dict)
     policies_ms: Mapping[str, float] = msgspec.field(default_factory=dict)
     trace_id: str = ""
@@ -55,7 +55,7 @@ class Record(ReviewSummary, gc=False, omit_defaults=True, tag_field="logger", ta
 _encode = msgspec.json.Encoder().encode
 
 
-def record(kind: Kind, about: Any, verdict: Verdict, name: str, code: int, caller: Client, seconds: float) -> Record:
+def record(kind: Kind, about: Any, verdict: Verdict, name: str, code: int, client: Client, seconds: float) -> Record:
     """Make a record.
 
     Args:
@@ -64,7 +64,7 @@ def record(kind: Kind, about: Any, verdict: Verdict, name: str, code: int, calle
         verdict: what the review came to.
         name: what that is called.
         code: of the answer.
-        caller: who sent it.
+        client: who sent it.
         seconds: from the request to the answer.
     """
     wire, consent, outcome = WIRES[kind], type(NO_POLICY_OUTCOME[kind]), verdict.outcome
@@ -83,7 +83,7 @@ def record(kind: Kind, about: Any, verdict: Verdict, name: str, code: int, calle
         name,
         code,
         int(seconds * 1e6) / 1e3,
-        "" if caller is ANONYMOUS else str(caller),
+        "" if client is ANONYMOUS else str(client),
         deciding,
         took,
     )

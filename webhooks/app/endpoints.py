@@ -47,11 +47,11 @@ class AnyEndpoint(Protocol):
     """Answers what is posted to a path."""
 
     def answer(
-        self, body: bytes, query: bytes, caller: Client = ANONYMOUS, headers: Mapping[bytes, bytes] = NO_HEADERS
+        self, body: bytes, query: bytes, client: Client = ANONYMOUS, headers: Mapping[bytes, bytes] = NO_HEADERS
     ) -> JsonResponse | Awaitable[JsonResponse]:
         """Answer a body: see `Endpoint.answer`."""
 
-    def refuse(self, malformed: MalformedReview, body: bytes, caller: Client = ANONYMOUS) -> JsonResponse:
+    def refuse(self, malformed: MalformedReview, body: bytes, client: Client = ANONYMOUS) -> JsonResponse:
         """Answer a body that is not acceptable: see `Endpoint.refuse`."""
 
 
@@ -87,7 +87,7 @@ class Endpoint:
         self,
         body: bytes,
         query: bytes,
-        caller: Client = ANONYMOUS,
+        client: Client = ANONYMOUS,
         headers: Mapping[bytes, bytes] = NO_HEADERS,  # noqa: ARG002  # see `webhooks.app.tracing`
     ) -> JsonResponse | Awaitable[JsonResponse]:
         """Answer a review: at once where no policy has to be waited for. Raises nothing.
@@ -95,38 +95,38 @@ class Endpoint:
         Args:
             body: the request's body.
             query: the request's query, undecoded: ``timeout=10s`` is looked for.
-            caller: who sent it.
+            client: who sent it.
             headers: the request's, by their names in lower case.
         """
         started = perf_counter()
         if self._turns.full and not self._all_in_place():
-            return self._send_away(body, caller, started)
+            return self._send_away(body, client, started)
         try:
             review = self._wire.decode(body)
             verdict = self._decide(self._kind, review, timeout(query), self._only)
             if isinstance(verdict, Verdict):
-                return self._finish(review, verdict, caller, started)
-            return self._wait(review, verdict, body, caller, started)
+                return self._finish(review, verdict, client, started)
+            return self._wait(review, verdict, body, client, started)
         except MalformedReview as malformed:
-            return self._refuse(malformed, body, caller, started)
+            return self._refuse(malformed, body, client, started)
         except Overloaded:
-            return self._turn_down(review, caller, started)
+            return self._turn_down(review, client, started)
         except Exception as unexpected:
-            return self._fail(unexpected, body, caller, started)
+            return self._fail(unexpected, body, client, started)
 
     async def _wait(
-        self, review: Any, verdict: Awaitable[Verdict], body: bytes, caller: Client, started: float
+        self, review: Any, verdict: Awaitable[Verdict], body: bytes, client: Client, started: float
     ) -> JsonResponse:
         try:
-            return self._finish(review, await verdict, caller, started)
+            return self._finish(review, await verdict, client, started)
         except MalformedReview as malformed:
-            return self._refuse(malformed, body, caller, started)
+            return self._refuse(malformed, body, client, started)
         except Overloaded:
-            return self._turn_down(review, caller, started)
+            return self._turn_down(review, client, started)
         except Exception as unexpected:
-            return self._fail(unexpected, body, caller, started)
+            return self._fail(unexpected, body, client, started)
 
-    def _finish(self, review: Any, verdict: Verdict, caller: Client, started: float) -> JsonResponse:
+    def _finish(self, review: Any, verdict: Verdict, client: Client, started: float) -> JsonResponse:
         if verdict.outcome is None:
             answer = error(500, "a policy failed; the server's log says which and why")
         elif verdict.patch is not None:
@@ -134,60 +134,60 @@ class Endpoint:
         else:
             answer = JsonResponse(200, self._wire.encode(review, verdict.outcome))
         name, code = summary(verdict)
-        self._tell(review, verdict, name, code, caller, started)
+        self._tell(review, verdict, name, code, client, started)
         for result in verdict.results:
             if result.failure is not None:
-                self._log_failure(review, result, caller)
+                self._log_failure(review, result, client)
         return answer
 
-    def refuse(self, malformed: MalformedReview, body: bytes, caller: Client = ANONYMOUS) -> JsonResponse:
+    def refuse(self, malformed: MalformedReview, body: bytes, client: Client = ANONYMOUS) -> JsonResponse:
         """Answer a body that is no acceptable review.
 
         Args:
             malformed: why.
             body: the body, or as much of it as came.
-            caller: who sent it.
+            client: who sent it.
         """
-        return self._refuse(malformed, body, caller, perf_counter())
+        return self._refuse(malformed, body, client, perf_counter())
 
-    def _refuse(self, malformed: MalformedReview, body: bytes, caller: Client, started: float) -> JsonResponse:
-        logger.warning("refused a malformed %s: %s", self._wire.KIND, malformed, extra={"caller": str(caller)})
+    def _refuse(self, malformed: MalformedReview, body: bytes, client: Client, started: float) -> JsonResponse:
+        logger.warning("refused a malformed %s: %s", self._wire.KIND, malformed, extra={"client": str(client)})
         message = f"the review was not understood: {malformed}"
-        return self._deny(body, message, "malformed", malformed.code, caller, started)
+        return self._deny(body, message, "malformed", malformed.code, client, started)
 
-    def _send_away(self, body: bytes, caller: Client, started: float) -> JsonResponse:
+    def _send_away(self, body: bytes, client: Client, started: float) -> JsonResponse:
         """Answer before anything has been done for a review: whoever sent it is to come again in a moment."""
         message = "too many reviews wait already"
-        self._tell(body, Verdict(Deny(message)), "shed", 429, caller, started)
+        self._tell(body, Verdict(Deny(message)), "shed", 429, client, started)
         return error(429, message)
 
-    def _turn_down(self, review: Any, caller: Client, started: float) -> JsonResponse:
+    def _turn_down(self, review: Any, client: Client, started: float) -> JsonResponse:
         """Answer a review that was taken, and had no turn in time: its sender waits no longer either."""
         message = "the server is overloaded: there was no time for this review"
         denial = Deny(message, reason="ServiceUnavailable", code=503)
-        self._tell(review, Verdict(denial), "shed", 503, caller, started)
+        self._tell(review, Verdict(denial), "shed", 503, client, started)
         return error(503, message) if self._kind in _KEPT else JsonResponse(200, self._wire.encode(review, denial))
 
-    def _fail(self, unexpected: Exception, body: bytes, caller: Client, started: float) -> JsonResponse:
-        extra = {"caller": str(caller)}
+    def _fail(self, unexpected: Exception, body: bytes, client: Client, started: float) -> JsonResponse:
+        extra = {"client": str(client)}
         logger.error("a %s could not be answered", self._wire.KIND, exc_info=unexpected, extra=extra)
-        return self._deny(body, "an internal error; the server's log says which", "error", 500, caller, started)
+        return self._deny(body, "an internal error; the server's log says which", "error", 500, client, started)
 
-    def _deny(self, body: bytes, message: str, name: str, code: int, caller: Client, started: float) -> JsonResponse:
+    def _deny(self, body: bytes, message: str, name: str, code: int, client: Client, started: float) -> JsonResponse:
         """A denial where the protocol has one for a body that cannot be taken for a review; else an HTTP error."""
-        self._tell(body, Verdict(Deny(message)), name, code, caller, started)
+        self._tell(body, Verdict(Deny(message)), name, code, client, started)
         denial = admission.encode_denial(body, message, code) if self._wire is admission else None
         close = code == 413
         return error(code, message, close=close) if denial is None else JsonResponse(200, denial, close)
 
-    def _tell(self, about: Any, verdict: Verdict, name: str, code: int, caller: Client, started: float) -> None:
+    def _tell(self, about: Any, verdict: Verdict, name: str, code: int, client: Client, started: float) -> None:
         """Tell what became of a review, or of a body: to those who count, and to those who want it in writing."""
         seconds = perf_counter() - started
-        self._metrics.record(self._wire.KIND, name, code, caller, verdict.results, seconds)
+        self._metrics.record(self._wire.KIND, name, code, client, verdict.results, seconds)
         if self._journal is not None and self._journal.wants(name):
-            self._journal.write(record(self._kind, about, verdict, name, code, caller, seconds))
+            self._journal.write(record(self._kind, about, verdict, name, code, client, seconds))
 
-    def _log_failure(self, review: Any, result: Result, caller: Client) -> None:
+    def _log_failure(self, review: Any, result: Result, client: Client) -> None:
         assert result.failure is not None
         policy_logger.error(
             "policy %s failed on %r: %s",
@@ -198,7 +198,7 @@ class Endpoint:
             extra={
                 "policy": result.policy.name,
                 "uid": getattr(review, "uid", ""),
-                "caller": str(caller),
+                "client": str(client),
                 "secrets": self._wire.secrets(review),
             },
         )
@@ -219,20 +219,20 @@ class AuditEndpoint:
         self,
         body: bytes,
         query: bytes,  # noqa: ARG002
-        caller: Client = ANONYMOUS,
+        client: Client = ANONYMOUS,
         headers: Mapping[bytes, bytes] = NO_HEADERS,  # noqa: ARG002
     ) -> JsonResponse:
         """Take a batch of events. Raises nothing."""
         try:
             events = audit.decode(body)
         except MalformedReview as malformed:
-            return self.refuse(malformed, body, caller)
+            return self.refuse(malformed, body, client)
         self._metrics.count_audit_events(events)
         return JsonResponse(200, b"{}")
 
-    def refuse(self, malformed: MalformedReview, body: bytes, caller: Client = ANONYMOUS) -> JsonResponse:  # noqa: ARG002
+    def refuse(self, malformed: MalformedReview, body: bytes, client: Client = ANONYMOUS) -> JsonResponse:  # noqa: ARG002
         """Answer a body that is no batch of events."""
-        logger.warning("refused a malformed %s: %s", audit.KIND, malformed, extra={"caller": str(caller)})
+        logger.warning("refused a malformed %s: %s", audit.KIND, malformed, extra={"client": str(client)})
         self._metrics.count(audit.KIND, "malformed", malformed.code)
         return error(malformed.code, str(malformed), close=malformed.code == 413)
 

@@ -23,7 +23,7 @@ from webhooks.policy.model import WIRES, AnyPolicy
 from webhooks.reviews.audit import AuditEvent
 from webhooks.reviews.outcomes import Allow, Deny
 
-REFUSED = "webhooks_policies_refused"  # the gauge that health speaks of too
+REFUSED = "webhooks_policy_reload_failing"  # the gauge that health speaks of too
 _MAX_CALLERS = 100  # that have a label each
 _BOUNDS = (0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0)
 
@@ -115,11 +115,11 @@ class Metrics:
         self._callers: dict[Client, str] = {}
 
     def record(
-        self, kind: str, verdict: str, code: int, caller: Client, results: Iterable[Result], seconds: float
+        self, kind: str, verdict: str, code: int, client: Client, results: Iterable[Result], seconds: float
     ) -> None:
         """Count a review, with who sent it, what came of its policies, and the seconds it took."""
-        if caller is not ANONYMOUS:
-            name = self._callers.get(caller) or self._name(caller)
+        if client is not ANONYMOUS:
+            name = self._callers.get(client) or self._name(client)
             self.tally.callers[name] = self.tally.callers.get(name, 0) + 1
         reviews, key = self.tally.reviews, (kind, verdict, code)
         reviews[key] = reviews.get(key, 0) + 1
@@ -159,11 +159,11 @@ class Metrics:
             self.tally.in_place.pop(name, None)
             self.tally.overrun.pop(name, None)
 
-    def _name(self, caller: Client) -> str:
+    def _name(self, client: Client) -> str:
         """The name that a caller is counted under, which has none of its own where there are too many."""
         if len(self._callers) >= _MAX_CALLERS:
             return "others"
-        return self._callers.setdefault(caller, str(caller))
+        return self._callers.setdefault(client, str(client))
 
     def _observer(self, policy: AnyPolicy, outcome: type) -> Buckets:
         key = (policy.name, outcome.__name__.lower())
@@ -199,9 +199,9 @@ def _of_reviews(tally: MetricsSnapshot) -> Iterator[Metric]:
     for kind, durations in list(tally.durations.items()):
         seconds.add_metric((kind,), durations.cumulative(_BOUNDS), durations.sum)
     yield seconds
-    callers = CounterMetricFamily("webhooks_caller_reviews", "Reviews by who sent them.", labels=("caller",))
-    for caller, count in list(tally.callers.items()):
-        callers.add_metric((caller,), count)
+    callers = CounterMetricFamily("webhooks_client_reviews", "Reviews by who sent them.", labels=("client",))
+    for client, count in list(tally.callers.items()):
+        callers.add_metric((client,), count)
     yield callers
     events = CounterMetricFamily("webhooks_audit_events", "Audit events received.", labels=("level", "stage"))
     for labels, count in list(tally.audit_events.items()):
@@ -219,7 +219,7 @@ def _of_policies(tally: MetricsSnapshot) -> Iterator[Metric]:
         seconds.add_metric(labels, durations.cumulative(_BOUNDS), durations.sum)
     yield seconds
     in_place = GaugeMetricFamily(
-        "webhooks_policy_in_place",
+        "webhooks_policy_inline",
         "In how many processes a def policy runs in place, having shown itself quick, and not in a thread.",
         labels=("policy",),
     )

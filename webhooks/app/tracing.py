@@ -120,7 +120,7 @@ class TracedEndpoint:
         self._tracer = tracer
 
     def answer(
-        self, body: bytes, query: bytes, caller: Client = ANONYMOUS, headers: Mapping[bytes, bytes] = NO_HEADERS
+        self, body: bytes, query: bytes, client: Client = ANONYMOUS, headers: Mapping[bytes, bytes] = NO_HEADERS
     ) -> JsonResponse | Awaitable[JsonResponse]:
         """Answer a review as the endpoint does."""
         context = propagate.extract(headers, Context(), _headers)
@@ -131,14 +131,14 @@ class TracedEndpoint:
             {"http.request.method": "POST", "http.route": self._path},
         )
         with trace.use_span(span):
-            answer = self._endpoint.answer(body, query, caller, headers)
+            answer = self._endpoint.answer(body, query, client, headers)
         if isinstance(answer, JsonResponse):
             return _ended(span, answer)
         return self._later(span, answer)
 
-    def refuse(self, malformed: MalformedReview, body: bytes, caller: Client = ANONYMOUS) -> JsonResponse:
+    def refuse(self, malformed: MalformedReview, body: bytes, client: Client = ANONYMOUS) -> JsonResponse:
         """Answer a body that is not acceptable, of which there is nothing to trace."""
-        return self._endpoint.refuse(malformed, body, caller)
+        return self._endpoint.refuse(malformed, body, client)
 
     async def _later(self, span: Span, answer: Awaitable[JsonResponse]) -> JsonResponse:
         with trace.use_span(span):
@@ -181,7 +181,7 @@ class TracedJournal(DecisionLog):
             self._journal.write(record)
 
 
-_TOLD = (*ReviewSummary.__struct_fields__, "kind", "verdict", "code", "message", "caller")
+_TOLD = (*ReviewSummary.__struct_fields__, "kind", "verdict", "code", "message", "client")
 
 
 class TracedRunner(PolicyExecutor):

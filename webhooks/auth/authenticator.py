@@ -17,7 +17,7 @@ from webhooks.auth.token_file import TokenFile, TokenHash, seal
 from webhooks.http.responses import JsonResponse, error
 from webhooks.observability.metrics import MetricRegistry
 
-logger = logging.getLogger("webhooks.callers")
+logger = logging.getLogger("webhooks.auth")
 
 _SAN = frozenset({"DNS", "URI", "email", "IP Address"})
 
@@ -94,7 +94,7 @@ class Authenticator:
         self._issuer = issuer
         self.by_token = not (tokens is None and issuer is None)
         self._refused = meters.counter(
-            "webhooks_callers_refused", "Callers that were not heard, by what was wrong with them.", ("reason",)
+            "webhooks_clients_rejected", "Callers that were not heard, by what was wrong with them.", ("reason",)
         )
 
     def looking(self) -> AbstractContextManager[None]:
@@ -137,10 +137,10 @@ class Authenticator:
 
     async def identify_later(self, met: Authentication, authorization: bytes | None) -> Authentication:
         """The same, after whoever issues tokens has been asked if need be."""
-        while (caller := self.identify(met, authorization)) is None:
+        while (client := self.identify(met, authorization)) is None:
             assert self._issuer is not None
             await self._issuer.refresh()
-        return caller
+        return client
 
     def _user(self, token: bytes) -> str | Rejection | None:
         sealed = seal(token)

@@ -24,7 +24,7 @@ from webhooks.auth.token_file import TokenHash
 from webhooks.errors import ConfigurationError
 from webhooks.observability.metrics import MetricRegistry
 
-logger = logging.getLogger("webhooks.oidc")
+logger = logging.getLogger("webhooks.auth")
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
 LEEWAY = 10  # seconds that clocks may differ

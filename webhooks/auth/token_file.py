@@ -19,7 +19,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.repeating import repeated
 
-logger = logging.getLogger("webhooks.tokens")
+logger = logging.getLogger("webhooks.auth")
 
 _LOOK = 1.0  # seconds between the times that the file is looked at
 _YAML = (".yaml", ".yml", ".json")

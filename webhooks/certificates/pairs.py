@@ -68,7 +68,7 @@ class ValidPair:
     @classmethod
     def found(cls, pair: ServingPair, names: Sequence[str] = ()) -> Self | None:
         """What is there; None if callers would not accept it, or not for these names, whatever the time."""
-        serving, calling = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), verification.caller(verification.ANY_TIME)
+        serving, calling = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), verification.client_context(verification.ANY_TIME)
         try:
             serving.load_cert_chain(pair.certificate, pair.key, password="")  # never ask on the terminal
             calling.load_verify_locations(pair.ca)

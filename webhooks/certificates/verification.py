@@ -26,7 +26,7 @@ def shown(serving: ssl.SSLContext, calling: ssl.SSLContext) -> dict[str, Any]:
     return client.getpeercert() or {}
 
 
-def caller(flags: int = 0) -> ssl.SSLContext:
+def client_context(flags: int = 0) -> ssl.SSLContext:
     """A caller who minds no names, and trusts nobody as yet.
 
     Args:

@@ -64,9 +64,7 @@ class _Version(click.ParamType[Version]):
 @click.option(
     "--ca-bundle", type=_FILE, help="Who signs its certificate (PEM); else ca.pem of the certificates' folder."
 )
-@click.option(
-    "--no-ca-bundle", is_flag=True, help="Leave caBundle to cert-manager, or to serve --manage-registrations."
-)
+@click.option("--no-ca-bundle", is_flag=True, help="Leave caBundle to cert-manager, or to serve --sync-ca-bundle.")
 @click.option(
     "--failure-policy",
     "failures",
@@ -253,7 +251,7 @@ def _bundle(given: Path | None, none: bool, told: _Told, name: str, parts: tuple
             raise click.UsageError("--ca-bundle and --no-ca-bundle: one of them.")
         return None
     settings = told.settings
-    managed = settings.manage_registrations
+    managed = settings.sync_ca_bundle
     if given is None and managed is not None:
         if managed != name and "registrations" in parts:
             raise ConfigurationError(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from webhooks.cluster import ClusterClient
 
-logger = logging.getLogger("webhooks.keeping")
+logger = logging.getLogger("webhooks.cluster")
 
 _INTERVAL = 5.0  # seconds between the times that they are looked at
 _ATTEMPTS = 5  # at one object, that somebody else changes meanwhile
@@ -48,7 +48,7 @@ class CaBundleSync:
         self._bundle = bundle
         self._cluster = cluster
         self._out_of_step = meters.gauge(
-            "webhooks_registrations_out_of_step", "Registrations whose caBundle cannot be kept in step.", ("kind",)
+            "webhooks_ca_bundle_out_of_sync", "Registrations whose caBundle cannot be kept in step.", ("kind",)
         )
         self._told: dict[str, str] = {}
 
@@ -145,7 +145,7 @@ def keeping(settings: Settings, meters: MetricRegistry) -> Iterator[None]:
     Raises:
         ConfigurationError: there is no way to a cluster, or no file of our authorities.
     """
-    name = settings.manage_registrations
+    name = settings.sync_ca_bundle
     if name is None:
         yield
         return

@@ -26,7 +26,7 @@ from webhooks.observability.metrics import MetricRegistry
 from webhooks.policy.model import OUTCOMES, WIRES, AnyPolicy
 from webhooks.reviews.outcomes import Outcome
 
-logger = logging.getLogger("webhooks.isolation")
+logger = logging.getLogger("webhooks.engine")
 
 TASK = struct.Struct("!Id")  # before what is asked: its bytes, and the seconds that it may take
 ANSWER = struct.Struct("!I")  # before the answer: its bytes
@@ -152,7 +152,7 @@ class IsolatedPolicyPool:
     def __init__(self, policy: AnyPolicy, meters: MetricRegistry) -> None:
         self._policy = policy
         self._ends = meters.counter(
-            "webhooks_isolated_process_ends_total",
+            "webhooks_isolated_process_exits_total",
             "Processes of isolated policies that were killed past a deadline, died, or were recycled for their size.",
             ("policy", "reason"),
         )

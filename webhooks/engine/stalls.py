@@ -10,7 +10,7 @@ from webhooks.engine.watchdog import PATIENCE, BlockedLoop
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.policy.model import AnyPolicy
 
-logger = logging.getLogger("webhooks.stalls")
+logger = logging.getLogger("webhooks.engine")
 
 MAX_STALL = 1.0  # seconds that a policy may keep the loop, before it is stopped
 
@@ -27,7 +27,7 @@ class PolicyInterrupter:
 
     def __init__(self, meters: MetricRegistry) -> None:
         self._count = meters.counter(
-            "webhooks_policy_stalls_total", "Times that a policy kept the event loop from turning.", ("policy",)
+            "webhooks_policy_blocked_loop_total", "Times that a policy kept the event loop from turning.", ("policy",)
         )
         self._telling = False
 

@@ -86,10 +86,10 @@ class ConnectionTable:
         self._crowded: set[str | None] = set()  # where nobody could be sent away since the last look
         self._gauge = meters.gauge("webhooks_connections", "Connections that are open.", ("port",))
         self._refused = meters.counter(
-            "webhooks_connections_refused", "Connections that were refused, by the limit they met.", ("port", "limit")
+            "webhooks_connections_rejected", "Connections that were refused, by the limit they met.", ("port", "limit")
         )
         self._ended = meters.counter(
-            "webhooks_connections_ended",
+            "webhooks_connections_closed",
             "Connections that the server ended, by what it waited for too long; room: to make room for another; trust: "
             "since their caller's authority is gone.",
             ("port", "waited_for"),

@@ -47,7 +47,7 @@ class Workload:
             "--oidc-issuer": settings.oidc_issuer is not None,
             "--admission-config": settings.admission_config is not None,
             "--tracing": settings.tracing,
-            "--manage-registrations": settings.manage_registrations is not None,
+            "--sync-ca-bundle": settings.sync_ca_bundle is not None,
         }
         return [name for name, on in known.items() if on]
 
@@ -68,7 +68,7 @@ class Workload:
 
     def rights(self) -> list[Json]:
         """What it may do in the cluster: nothing, unless it keeps its own registrations in step."""
-        managed = self.settings.manage_registrations
+        managed = self.settings.sync_ca_bundle
         if managed is None:
             return []
         group = "rbac.authorization.k8s.io"
@@ -157,7 +157,7 @@ class Workload:
         ending = math.ceil(self.settings.shutdown_delay + self.settings.grace) + 5
         pod = {
             "serviceAccountName": self.name,
-            "automountServiceAccountToken": self.settings.manage_registrations is not None,
+            "automountServiceAccountToken": self.settings.sync_ca_bundle is not None,
             "enableServiceLinks": False,
             "priorityClassName": "system-cluster-critical",
             "terminationGracePeriodSeconds": ending,
@@ -220,8 +220,8 @@ class Workload:
     def arguments(self) -> list[str]:
         """How it is started: where it listens and what it shows is the manifests' to say, the rest as it is here."""
         found = ["serve", *self.sources.told]
-        if self.settings.manage_registrations is not None:
-            found.append(f"--manage-registrations={self.settings.manage_registrations}")
+        if self.settings.sync_ca_bundle is not None:
+            found.append(f"--sync-ca-bundle={self.settings.sync_ca_bundle}")
         return [
             *found,
             "--host=0.0.0.0",
@@ -238,7 +238,7 @@ class Workload:
                 items = [{"key": _key(path), "path": path} for path in sorted(files)]
                 yield {"configMap": {"name": f"{self.name}-{suffix}", "items": items}}
         pair = [{"key": key, "path": f"tls/{key}"} for key in ("tls.crt", "tls.key")]
-        if self.settings.manage_registrations is not None:
+        if self.settings.sync_ca_bundle is not None:
             pair.append({"key": "ca.crt", "path": "tls/ca.crt"})
         yield {"secret": {"name": f"{self.name}-tls", "items": pair}}
         for path in self.sources.secret:

@@ -120,7 +120,7 @@ def _registration(kind: AdmissionKind, entries: Sequence[webhook_configurations.
 def _server(workload: Workload) -> Iterator[File]:
     yield File("1-namespace.yaml", (Document(workload.namespace()),))
     name = workload.name
-    managed = workload.settings.manage_registrations is not None
+    managed = workload.settings.sync_ca_bundle is not None
     command = (
         f"kubectl -n {workload.target.namespace} create secret generic {name}-tls \\\n"
         "  --from-file=tls.crt=certs/tls.pem --from-file=tls.key=certs/tls-key.pem --from-file=ca.crt=certs/ca.pem"

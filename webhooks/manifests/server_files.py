@@ -22,7 +22,7 @@ _PUBLIC = ("client_ca", "oidc_ca")
 # What a server in a cluster is told in another way, or what is a file.
 _ELSEWHERE = (
     *("policies", "config", "admission_config", "host", "port", "ops_port", "certs_dir", "tls_cert", "tls_key"),
-    *(*_PUBLIC, "token_file", "limits", "manage_registrations", "kubeconfig", "context"),
+    *(*_PUBLIC, "token_file", "limits", "sync_ca_bundle", "kubeconfig", "context"),
 )
 
 

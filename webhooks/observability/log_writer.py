@@ -15,7 +15,7 @@ from typing import Any
 
 from webhooks.observability.metrics import Counter
 
-logger = logging.getLogger("webhooks.lines")
+logger = logging.getLogger("webhooks.observability")
 
 LIMIT = PIPE_BUF - 1  # bytes of a line, without its end
 _CAPACITY = 10_000  # lines on their way; beyond it they are dropped, and counted

@@ -17,7 +17,7 @@ from webhooks.observability.metrics import MetricRegistry
 
 _MAX_SECRETS = 100
 _MAX_TEXT = 100_000  # characters
-_FIELDS = ("uid", "policy", "caller")  # what records carry beside their message, to be searched for
+_FIELDS = ("uid", "policy", "client")  # what records carry beside their message, to be searched for
 
 
 class JsonFormatter(logging.Formatter):

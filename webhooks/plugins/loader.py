@@ -22,7 +22,7 @@ from webhooks.policy.model import AnyPolicy
 GROUP = "webhooks.plugins"
 _PATIENCE = 5.0  # seconds that one plugin has to end
 
-logger = logging.getLogger("webhooks.plugin")
+logger = logging.getLogger("webhooks.plugins")
 
 
 class PluginContext:

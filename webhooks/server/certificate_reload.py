@@ -19,7 +19,7 @@ from webhooks.server import tls
 from webhooks.settings import Settings
 from webhooks.watch import FileWatcher
 
-logger = logging.getLogger("webhooks.following")
+logger = logging.getLogger("webhooks.server")
 
 _LOOK = 1.0  # seconds between the times that the files are looked at, which takes 30 us
 _RENEWAL = 60.0  # seconds between the times that renewal is thought of

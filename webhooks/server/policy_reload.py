@@ -21,7 +21,7 @@ from webhooks.repeating import repeated
 from webhooks.settings import Settings
 from webhooks.watch import FileWatcher
 
-logger = logging.getLogger("webhooks.reloading")
+logger = logging.getLogger("webhooks.server")
 
 _LOOK = 1.0  # seconds between the times that the files are looked at
 

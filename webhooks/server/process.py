@@ -39,7 +39,7 @@ from webhooks.settings import Settings
 if TYPE_CHECKING:
     from webhooks.app.tracing import Tracing
 
-logger = logging.getLogger("webhooks.serving")
+logger = logging.getLogger("webhooks.server")
 
 KEEP_ALIVE = 120  # seconds; callers keep idle connections for 90, and the one who closes first must be they
 _QUIET = 1.0  # seconds without a request, after which none is expected just when its connection ends

@@ -34,7 +34,7 @@ class _Review(msgspec.Struct, eq=False):
     query: bytes
     headers: Mapping[bytes, bytes]
     endpoint: AnyEndpoint
-    caller: Client
+    client: Client
     limit: int
     keep_alive: bool = True
     refusal: JsonResponse | None = None
@@ -103,11 +103,11 @@ class ReviewProtocol(LimitedHttpProtocol):
 
     def _repeated(self, key: bytes, size: int) -> _Review | None:
         """A review whose head is in the cache, and whose body has so many bytes; None where it has to be read."""
-        head, caller = self._cache.get(key), self._caller
+        head, client = self._cache.get(key), self._caller
         endpoint = None if head is None else self._endpoints.get(head.path)
-        if head is None or endpoint is None or caller is None or size > self._heads.max_body:
+        if head is None or endpoint is None or client is None or size > self._heads.max_body:
             return None
-        return _Review(head.path, head.query, head.headers, endpoint, caller, self._heads.max_body)
+        return _Review(head.path, head.query, head.headers, endpoint, client, self._heads.max_body)
 
     def _read_and_keep(self, data: bytes, key: bytes) -> None:
         """Read a whole request, and keep its head if it is that of a review that was taken."""
@@ -126,15 +126,15 @@ class ReviewProtocol(LimitedHttpProtocol):
         path, _, query = self.url.partition(b"?")
         endpoint = self._endpoints.get(path) if self.parser.get_method() == b"POST" else None
         busy = self.cycle is not None and not self.cycle.response_complete
-        caller = self._caller or self._callers.identify(self._met, said.get(b"authorization"))
-        if endpoint is None or busy or not isinstance(caller, Client) or self.parser.should_upgrade():
+        client = self._caller or self._callers.identify(self._met, said.get(b"authorization"))
+        if endpoint is None or busy or not isinstance(client, Client) or self.parser.should_upgrade():
             self._review = None
-            self.app_state = {MET: caller or self._met}
+            self.app_state = {MET: client or self._met}
             self.pass_on()
             return
         keep_alive = self.parser.should_keep_alive() and version == "1.1"
         head = self._heads.read(said)
-        self._review = review = _Review(path, query, said, endpoint, caller, head.limit, keep_alive, head.refusal)
+        self._review = review = _Review(path, query, said, endpoint, client, head.limit, keep_alive, head.refusal)
         self.cycle = review  # type: ignore[assignment]
         if head.waits:
             self._continue(review)
@@ -144,7 +144,7 @@ class ReviewProtocol(LimitedHttpProtocol):
         if review.refusal is not None:
             self._reply(review, review.refusal)
         elif not review.limit:
-            self._reply(review, review.endpoint.refuse(self._heads.too_large(), b"", review.caller))
+            self._reply(review, review.endpoint.refuse(self._heads.too_large(), b"", review.client))
         else:
             self.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
@@ -166,7 +166,7 @@ class ReviewProtocol(LimitedHttpProtocol):
                 review.body.write(body)
                 size = review.body.tell()
             if size > review.limit:
-                self._reply(review, review.endpoint.refuse(self._heads.too_large(), review.whole(), review.caller))
+                self._reply(review, review.endpoint.refuse(self._heads.too_large(), review.whole(), review.client))
 
     def on_message_complete(self) -> None:
         """Answer a review."""
@@ -181,7 +181,7 @@ class ReviewProtocol(LimitedHttpProtocol):
 
     def _answer(self, review: _Review, body: bytes) -> None:
         """Answer a review, now or when there is an answer."""
-        answer = review.refusal or review.endpoint.answer(body, review.query, review.caller, review.headers)
+        answer = review.refusal or review.endpoint.answer(body, review.query, review.client, review.headers)
         if isinstance(answer, JsonResponse):
             self._reply(review, answer)
         else:

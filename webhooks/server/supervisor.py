@@ -30,7 +30,7 @@ from webhooks.server import process, tls
 from webhooks.server.certificate_reload import CertificateReloader, renewing
 from webhooks.settings import Settings
 
-logger = logging.getLogger("webhooks.workers")
+logger = logging.getLogger("webhooks.server")
 
 _PAUSE, _MAX_PAUSE = 1.0, 30.0  # seconds before a worker that never answered is replaced, and again and again
 _INTERVAL = 1.0  # seconds between the times that a worker tells what it has counted

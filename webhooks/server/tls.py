@@ -74,7 +74,7 @@ def fresh(files: Files) -> Fresh:
         ends["client_ca"] = _end(files.client_ca, context)
     if files.ca is not None:
         with suppress(ConfigurationError):  # callers need it, we do not
-            ends["ca"] = _end(files.ca, verification.caller())
+            ends["ca"] = _end(files.ca, verification.client_context())
     return Fresh(context, context.get_ca_certs(binary_form=True), ends)
 
 
@@ -85,7 +85,7 @@ def check_callers(files: Files) -> None:
         ConfigurationError: as for `fresh`, for the file of callers' authorities.
     """
     if files.client_ca is not None:
-        _end(files.client_ca, verification.caller())
+        _end(files.client_ca, verification.client_context())
 
 
 def bare(files: Files) -> ssl.SSLContext:
@@ -107,9 +107,9 @@ def bare(files: Files) -> ssl.SSLContext:
 
 def _shown(context: ssl.SSLContext, certificate: Path) -> Validity:
     """The time of the certificate, seen by a caller who trusts it, but would not if it were for something else."""
-    caller = verification.caller(ssl.VERIFY_X509_PARTIAL_CHAIN)
-    caller.load_verify_locations(certificate)
-    return Validity.told(verification.shown(context, caller))
+    client = verification.client_context(ssl.VERIFY_X509_PARTIAL_CHAIN)
+    client.load_verify_locations(certificate)
+    return Validity.told(verification.shown(context, client))
 
 
 def _end(path: Path, context: ssl.SSLContext) -> float:

@@ -164,11 +164,11 @@ class _Witness(Metrics):
     results: Sequence[PolicyResult] = ()
 
     def record(
-        self, kind: str, verdict: str, code: int, caller: Client, results: Iterable[PolicyResult], seconds: float
+        self, kind: str, verdict: str, code: int, client: Client, results: Iterable[PolicyResult], seconds: float
     ) -> None:
         """Keep a verdict."""
         self.verdict, self.results = verdict, tuple(results)
-        super().record(kind, verdict, code, caller, self.results, seconds)
+        super().record(kind, verdict, code, client, self.results, seconds)
 
 
 def _loaded(source: Source, folder: Path) -> Iterable[AnyPolicy]:
