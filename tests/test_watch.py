@@ -34,7 +34,7 @@ class Followed:
     def put(self, text: str, looks: int = 1) -> None:
         self.file.write_text(text)
         for _ in range(looks):
-            self.changes.look()
+            self.changes.poll()
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_what_somebody_writes_is_let_be_until_they_are_done(followed: Followed, 
     followed.put(begun)
     followed.put("22")
     assert (followed.taken, followed.refused) == ([], [])
-    followed.changes.look()
+    followed.changes.poll()
     assert (followed.taken, followed.refused) == ([22], [])
 
 
@@ -77,10 +77,10 @@ def test_what_was_before_is_taken_again_after_what_was_refused(followed: Followe
 def test_what_changes_meanwhile_is_not_taken(followed: Followed) -> None:
     followed.put("2")
     followed.during = "3"
-    followed.changes.look()
+    followed.changes.poll()
     assert followed.taken == []
-    followed.changes.look()
-    followed.changes.look()
+    followed.changes.poll()
+    followed.changes.poll()
     assert followed.taken == [3]
 
 
@@ -95,7 +95,7 @@ def test_what_is_no_file_keeps_nobody(followed: Followed, kind: str) -> None:
             os.mkfifo(followed.file)
         case "loop":
             followed.file.symlink_to(followed.file)
-    followed.changes.look()
+    followed.changes.poll()
     if kind == "folder":
         followed.file.rmdir()
     else:

@@ -1,120 +1,207 @@
-"""What a server is told: one frozen object."""
+"""Settings of a server, as frozen dataclasses. Flags, variables and configuration fields derive from them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
-from typing import Literal, TypeAlias
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeAlias, get_args
 
 from webhooks.errors import ConfigurationError
-from webhooks.limits import Limits
-from webhooks.options import option
 
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 Extent: TypeAlias = Literal["off", "denials", "all"]
 
-_LONGEST = 24 * 3600  # seconds
+_MAX_COUNT = 1_000_000
+_MAX_TIMEOUT = 60  # seconds; the event loop limits a TLS handshake to the same time
+_MAX_SHUTDOWN = 24 * 3600  # seconds
+
+
+@dataclass(frozen=True)
+class Option:
+    """Metadata of a setting, beside its type and default. A setting of type float is a duration in seconds.
+
+    Attributes:
+        help: the help text, one or two sentences.
+        min: the minimum; None for no minimum.
+        max: the maximum; None for no maximum.
+        is_folder: whether a path is the path of a folder.
+        metavar: the name of a value in the help; empty for the name of its type.
+        flag_value: the value of a flag that is given without one; None if the flag requires a value.
+    """
+
+    help: str
+    min: Any = None
+    max: Any = None
+    is_folder: bool = False
+    metavar: str = ""
+    flag_value: Any = None
+
+
+def option(
+    default: Any,
+    help: str,  # noqa: A002  # the same name as in click and argparse
+    *,
+    min: float | None = None,  # noqa: A002
+    max: float | None = None,  # noqa: A002
+    is_folder: bool = False,
+    metavar: str = "",
+    flag_value: Any = None,
+) -> Any:
+    """Define a dataclass field that is a setting. See `Option` for the arguments."""
+    return field(default=default, metadata={"option": Option(help, min, max, is_folder, metavar, flag_value)})
+
+
+def options(settings: type) -> Iterator[tuple[Field[Any], Option]]:
+    """List the settings of a dataclass in order, without fields that are dataclasses themselves."""
+    for setting in fields(settings):
+        if setting.default is not MISSING:
+            yield setting, setting.metadata["option"]
+
+
+def without_none(hint: Any) -> Any:
+    """Return the type of a setting without None: ``int`` for ``int | None``."""
+    if not isinstance(hint, UnionType):
+        return hint
+    [only] = [member for member in get_args(hint) if member is not NoneType]
+    return only
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of each server process. The defaults suit API servers, which keep 25 idle connections each.
+
+    The largest object of an API server has about 3 MiB, and an update sends two. The timeout for headers starts with
+    the first byte, or with the end of the handshake for the first request; the timeout for a body starts with the end
+    of its headers.
+    """
+
+    max_connections: int = option(
+        4096, "Connections per port. If all are in use, the longest idle ones are closed.", min=1, max=_MAX_COUNT
+    )
+    max_connections_per_peer: int = option(2048, "Connections per client address.", min=1, max=_MAX_COUNT)
+    max_in_flight: int = option(
+        64, "Reviews that wait for policies at the same time. Inline policies do not count.", min=1, max=_MAX_COUNT
+    )
+    max_queue: int = option(
+        1024, "Reviews in the queue for a slot. Further ones are answered with 429.", min=0, max=_MAX_COUNT
+    )
+    max_body: int = option(7 * 1024 * 1024, "Size of a review in bytes.", min=1024, max=64 * 1024**2)
+    max_headers: int = option(100, "Headers of a request, including trailers.", min=1, max=_MAX_COUNT)
+    max_header_bytes: int = option(32 * 1024, "Size of the headers of a request in bytes.", min=1024, max=1024**2)
+    tls_timeout: float = option(5.0, "Timeout for a TLS handshake.", min=0.1, max=_MAX_TIMEOUT)
+    header_timeout: float = option(5.0, "Timeout for the headers of a request.", min=0.1, max=_MAX_TIMEOUT)
+    body_timeout: float = option(
+        10.0, "Timeout for the body of a request, and for the client to read a response.", min=0.1, max=_MAX_TIMEOUT
+    )
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to serve. What a setting is for stands beside it, for whoever asks for help."""
+    """Settings of a server. The help text of each setting is in its `Option`."""
 
     config: Path | None = option(
-        None, "A WebhookConfiguration (YAML): these settings, and policies with what their operator says of them."
+        None, "A WebhookConfiguration (YAML): these settings, and policies with their parameters, modes and exemptions."
     )
     policies: tuple[str, ...] = option(
         (),
-        "A policy file, a folder of them, or library:NAME for a ready one. Repeat it for more.",
+        "A policy file, a folder of policy files, or library:NAME for a bundled policy. Repeatable.",
         metavar="PATH_OR_NAME",
     )
     admission_config: Path | None = option(
-        None, "An AdmissionConfiguration that names plugins, such as EventRateLimit, with their configuration (YAML)."
+        None, "An AdmissionConfiguration (YAML) with the configuration of plugins, such as EventRateLimit."
     )
-    host: str = option("0.0.0.0", "The address to listen at.")  # noqa: S104  # a webhook is called from elsewhere
-    port: int = option(8443, "For reviews, over TLS; 0 for any.", least=0, most=65535)
-    ops_port: int | None = option(8080, "For health and metrics, plain HTTP; 0 for none.", least=0, most=65535)
+    host: str = option("0.0.0.0", "The address to listen on.")  # noqa: S104  # clients are on other hosts
+    port: int = option(8443, "The port for reviews, over TLS; 0 for any free port.", min=0, max=65535)
+    ops_port: int | None = option(
+        8080, "The port for health and metrics, over plain HTTP; 0 to turn it off.", min=0, max=65535
+    )
     certs_dir: Path = option(
         Path("certs"),
-        "Where a development authority and certificate are kept, or made if no certificate is given.",
-        folder=True,
+        "The folder of the development CA and its certificates. They are created if no certificate is given.",
+        is_folder=True,
     )
     tls_cert: Path | None = option(None, "The serving certificate with its chain (PEM).")
-    tls_key: Path | None = option(None, "Its private key (PEM).")
-    client_ca: Path | None = option(None, "Only take callers with a certificate that one of these signed (PEM).")
+    tls_key: Path | None = option(None, "The private key of the serving certificate (PEM).")
+    client_ca: Path | None = option(None, "Require a client certificate that is signed by one of these CAs (PEM).")
     allow_client: tuple[str, ...] = option(
         (),
-        "Of those, only ones for this common name, DNS name, URI, email or IP address. Repeat it for more.",
+        "Accept only client certificates with this common name, DNS name, URI, email or IP address. Repeatable.",
         metavar="NAME",
     )
     token_file: Path | None = option(
-        None, "Only take callers with a bearer token of this file: lines of TOKEN,USER; or YAML."
+        None, "Require a bearer token from this file: lines of TOKEN,USER, or YAML with hashed tokens."
     )
-    oidc_issuer: str | None = option(None, "Only take callers with a bearer token of this issuer.", metavar="URL")
-    oidc_audience: str | None = option(None, "Of those, only ones that are for this audience.")
-    oidc_subject: tuple[str, ...] = option((), "Of those, only ones of this subject. Repeat it for more.")
-    oidc_ca: Path | None = option(None, "Who signs the issuer's certificate (PEM); else whom this host trusts.")
-    workers: int = option(1, "Processes that answer.", least=1, most=64)
+    oidc_issuer: str | None = option(None, "Require a bearer token of this OIDC issuer.", metavar="URL")
+    oidc_audience: str | None = option(None, "Accept only OIDC tokens for this audience.")
+    oidc_subject: tuple[str, ...] = option((), "Accept only OIDC tokens of this subject. Repeatable.")
+    oidc_ca: Path | None = option(
+        None, "The CAs for the certificate of the OIDC issuer (PEM). Default: the CAs of this host."
+    )
+    workers: int = option(1, "The number of server processes.", min=1, max=64)
     shutdown_delay: float = option(
         10.0,
-        "From SIGTERM until nobody is let in any more: time for callers to learn that the server is not ready.",
-        least=0,
-        most=_LONGEST,
+        "How long the server accepts requests after SIGTERM, while readiness fails and clients move on.",
+        min=0,
+        max=_MAX_SHUTDOWN,
     )
-    grace: float = option(50.0, "For open reviews and connections to end after that.", least=0, most=_LONGEST)
-    log_level: Level = option("info", "Records of the log below it are left out.")
-    decision_log: Extent = option("all", "Which reviews are written to the log, with what became of them.")
-    tracing: bool = option(False, "Send spans of reviews and policies to where OTEL_* variables say.")
+    grace: float = option(50.0, "How long open reviews and connections may last after that.", min=0, max=_MAX_SHUTDOWN)
+    log_level: Level = option("info", "The minimum level of log records.")
+    decision_log: Extent = option("all", "Which reviews are logged with their decision.")
+    tracing: bool = option(
+        False, "Export OpenTelemetry spans of reviews and policies. Configure it by OTEL_* variables."
+    )
     sync_ca_bundle: str | None = option(
         None,
-        "Keep the caBundle of the registrations of that name in step with our authority.",
+        "Keep the caBundle of the webhook configurations of that name in sync with the development CA.",
         metavar="[NAME]",
-        bare="webhooks",
+        flag_value="webhooks",
     )
     kubeconfig: Path | None = option(
-        None, "How their API server is reached; else as the pod we are in, or $KUBECONFIG."
+        None, "The kubeconfig for --sync-ca-bundle. Default: the pod's service account, or $KUBECONFIG."
     )
-    context: str | None = option(None, "Which context of it; else the current one.", metavar="NAME")
+    context: str | None = option(None, "The context of the kubeconfig. Default: its current context.", metavar="NAME")
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ops_port", self.ops_port or None)
 
     def check(self) -> None:
-        """See that they go together; no file is looked at.
+        """Check that the settings are consistent. Reads no file.
 
         Raises:
-            ConfigurationError: with all that does not, a line each.
+            ConfigurationError: settings contradict each other; one line for each contradiction.
         """
-        wrong = [*_of_ports(self), *_of_certificates(self), *_of_tokens(self), *_of_registrations(self)]
-        if wrong:
-            raise ConfigurationError("\n".join(wrong))
+        errors = [*_check_ports(self), *_check_certificates(self), *_check_tokens(self), *_check_cluster(self)]
+        if errors:
+            raise ConfigurationError("\n".join(errors))
 
 
-def _of_ports(settings: Settings) -> Iterator[str]:
+def _check_ports(settings: Settings) -> Iterator[str]:
     if settings.ops_port is not None and settings.ops_port == settings.port != 0:
-        yield f"--port and --ops-port are both {settings.port}: choose two, or 0 for no ops port"
+        yield f"--port and --ops-port are both {settings.port}: use two different ports, or 0 for no ops port"
 
 
-def _of_certificates(settings: Settings) -> Iterator[str]:
+def _check_certificates(settings: Settings) -> Iterator[str]:
     if (settings.tls_cert is None) != (settings.tls_key is None):
-        yield "a certificate and its key belong together: give both --tls-cert and --tls-key"
+        yield "--tls-cert and --tls-key must be given together"
     if settings.allow_client and settings.client_ca is None:
-        yield "--allow-client chooses among the certificates of --client-ca: give that too"
+        yield "--allow-client requires --client-ca"
     if "" in settings.allow_client:
-        yield "--allow-client is empty: give a name in a certificate, or leave it out for any"
+        yield "--allow-client is empty: give a name in a certificate, or omit the option to accept any name"
 
 
-def _of_tokens(settings: Settings) -> Iterator[str]:
+def _check_tokens(settings: Settings) -> Iterator[str]:
     audience, subjects = settings.oidc_audience, settings.oidc_subject
     if settings.oidc_issuer is None:
         if audience or subjects or settings.oidc_ca:
-            yield "--oidc-audience, --oidc-subject and --oidc-ca are about --oidc-issuer: give that"
+            yield "--oidc-audience, --oidc-subject and --oidc-ca require --oidc-issuer"
     elif not (audience and subjects and all(subjects)):
         yield (
-            "--oidc-issuer issues tokens to many: give --oidc-audience, which is us, and --oidc-subject for each caller"
+            "--oidc-issuer requires --oidc-audience (the name of this server) and --oidc-subject (for each client): "
+            "an issuer also issues tokens to others"
         )
 
 
-def _of_registrations(settings: Settings) -> Iterator[str]:
+def _check_cluster(settings: Settings) -> Iterator[str]:
     if settings.sync_ca_bundle is None and (settings.kubeconfig is not None or settings.context is not None):
-        yield "--kubeconfig and --context are about --sync-ca-bundle: give that"
+        yield "--kubeconfig and --context require --sync-ca-bundle"

@@ -1,78 +1,115 @@
-"""Taking over what others write while the server serves: whole, once, and only what is good."""
+"""Watches files for changes, and runs functions periodically in a thread."""
 
 import errno
 import hashlib
+import logging
 import os
 import stat
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from webhooks.errors import ConfigurationError
 
-_LARGEST = 4 * 1024 * 1024  # bytes of a file
+_MAX_FILE_SIZE = 4 * 1024 * 1024  # bytes; only this much of a file is compared
+
+logger = logging.getLogger("webhooks.watch")
 
 T = TypeVar("T")
 
 
 class FileWatcher(Generic[T]):
-    """Takes over what files hold when that is new and good.
+    """Loads files again when their contents changed, and uses the result only if it is valid.
 
-    It is looked at when it is the same at two looks: until then somebody may be writing, and a part of a file can be
-    as good as the whole.
+    A change is loaded when two consecutive polls see the same contents: a file that is still being written may be
+    valid by accident.
 
     Args:
-        files: those to look at at present.
-        build: makes something of them; raises ConfigurationError where they are no good.
-        use: is given what was built.
-        refuse: is told why nothing was.
+        files: returns the files to watch.
+        load: loads them; raises ConfigurationError if they are invalid.
+        on_change: called with the result of `load`.
+        on_error: called with the error of `load`, once for each change.
     """
 
     def __init__(
         self,
         files: Callable[[], Iterable[Path]],
-        build: Callable[[], T],
-        use: Callable[[T], None],
-        refuse: Callable[[ConfigurationError], None],
+        load: Callable[[], T],
+        on_change: Callable[[T], None],
+        on_error: Callable[[ConfigurationError], None],
     ) -> None:
         self._files = files
-        self._build = build
-        self._use = use
-        self._refuse = refuse
-        self._seen = self._done = self._contents()
+        self._load = load
+        self._on_change = on_change
+        self._on_error = on_error
+        self._last_seen = self._loaded = self._contents()
 
-    def look(self) -> None:
-        """Look whether there is something new."""
-        contents, before = self._contents(), self._seen
-        self._seen = contents
-        if contents == self._done or contents != before:
+    def poll(self) -> None:
+        """Check once whether the files changed."""
+        contents, before = self._contents(), self._last_seen
+        self._last_seen = contents
+        if contents == self._loaded or contents != before:
             return
         try:
-            built = self._build()
-            if contents == self._contents():  # else it may be of two versions
-                self._use(built)
-                self._done = contents
+            result = self._load()
+            if contents == self._contents():  # otherwise the result may mix two versions
+                self._on_change(result)
+                self._loaded = contents
         except ConfigurationError as error:
-            self._done = contents
-            self._refuse(error)
+            self._loaded = contents
+            self._on_error(error)
 
     def _contents(self) -> dict[Path, bytes | int]:
-        """What tells whether they are still the same, in any file system; their times and sizes would not."""
+        """Map each file to a digest of its contents. Times and sizes do not show every change on every file system."""
         return {path: _digest(path) for path in self._files()}
 
 
 def _digest(path: Path) -> bytes | int:
-    """What is in a file, or why that cannot be told: a pipe or a device may have no end."""
+    """Return the digest of a regular file, else an error number. A pipe or a device may never end."""
     try:
-        with open(path, "rb", opener=_open) as file:
+        with open(path, "rb", opener=_open_without_blocking) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return errno.EINVAL
-            return hashlib.sha256(file.read(_LARGEST)).digest()
+            return hashlib.sha256(file.read(_MAX_FILE_SIZE)).digest()
     except OSError as error:
         return error.errno or errno.EIO
-    except ValueError:  # no name that a file can have
+    except ValueError:  # not a valid file name
         return errno.EINVAL
 
 
-def _open(path: str, flags: int) -> int:
+def _open_without_blocking(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
+
+
+@contextmanager
+def run_periodically(
+    action: Callable[[], None], seconds: float, name: str, *, immediately: bool = False
+) -> Iterator[None]:
+    """Call a function periodically within the block. It runs in its own thread, because a file system may hang.
+
+    An exception of the function is logged, and the function is called again.
+
+    Args:
+        action: the function.
+        seconds: the interval.
+        name: the name of the thread, also for the log.
+        immediately: whether the first call comes without delay.
+    """
+    stopped = threading.Event()
+
+    def loop() -> None:
+        delay = 0.0 if immediately else seconds
+        while not stopped.wait(delay):
+            delay = seconds
+            try:
+                action()
+            except Exception:
+                logger.exception("%s failed; it will be retried", name)
+
+    threading.Thread(target=loop, name=name, daemon=True).start()
+    try:
+        yield
+    finally:
+        stopped.set()

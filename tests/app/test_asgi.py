@@ -15,7 +15,7 @@ from starlette.websockets import WebSocketDisconnect
 from webhooks import Allow, Deny, authorizing, create_app, mutating, validating
 from webhooks.app.asgi import WebhookApp
 from webhooks.errors import ConfigurationError
-from webhooks.limits import Limits
+from webhooks.settings import Limits
 
 from ..support.builders import access_body, admission_body, pod, written
 

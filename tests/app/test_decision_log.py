@@ -29,10 +29,10 @@ from webhooks.app.decision_log import DecisionLog, Record
 from webhooks.auth.authenticator import Client
 from webhooks.errors import MalformedReview
 from webhooks.http.responses import JsonResponse
-from webhooks.limits import Limits
 from webhooks.observability.log_writer import LIMIT
 from webhooks.policy.model import WIRES
 from webhooks.policy.registry import Registry
+from webhooks.settings import Limits
 
 from ..support.builders import RECORDED, Json, access_body, admission_body, image_body, pod, token_body, written
 from ..support.servers import Server, await_true, review, serving

@@ -28,7 +28,7 @@ from webhooks.app.endpoints import Endpoint
 from webhooks.app.review_metrics import page
 from webhooks.errors import MalformedReview
 from webhooks.http.responses import JsonResponse
-from webhooks.limits import Limits
+from webhooks.settings import Limits
 
 from ..support.builders import access_body, admission_body, image_body, pod, promote, token_body, written
 from ..support.caller import accept_admission, accept_authentication, accept_authorization, accept_images

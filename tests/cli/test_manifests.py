@@ -270,7 +270,7 @@ def test_who_would_trust_nobody_is_refused(folder: Path, options: tuple[str, ...
     flagged = "" if "--static" in options else ", {use: others.py:known}"
     (folder / "webhooks.yaml").write_text(
         "apiVersion: webhooks.svc.io/v1alpha1\nkind: WebhookConfiguration\n"
-        f"server: {{manageRegistrations: mine}}\npolicies: [{{use: library:required_labels}}{flagged}]\n"
+        f"server: {{syncCaBundle: mine}}\npolicies: [{{use: library:required_labels}}{flagged}]\n"
     )
     assert says in refused("--config", "webhooks.yaml", *options)
     trusted = run("--config", "webhooks.yaml", "--by", "localhost", *options, "--ca-bundle", "certs/ca.pem")
@@ -419,7 +419,7 @@ def test_the_server_is_told_what_it_is_told_here(folder: Path) -> None:
     assert "Role" not in {each["kind"] for each in found}
 
 
-@pytest.mark.parametrize("server", ["{}", "{manageRegistrations: webhooks}"])
+@pytest.mark.parametrize("server", ["{}", "{syncCaBundle: webhooks}"])
 def test_the_secret_is_made_of_the_files_that_are_issued(folder: Path, server: str) -> None:
     (folder / "webhooks.yaml").write_text(
         "apiVersion: webhooks.svc.io/v1alpha1\nkind: WebhookConfiguration\n"
@@ -441,7 +441,7 @@ def test_the_secret_is_made_of_the_files_that_are_issued(folder: Path, server: s
 def test_rights_come_with_the_feature_that_needs_them(folder: Path) -> None:
     (folder / "webhooks.yaml").write_text(
         "apiVersion: webhooks.svc.io/v1alpha1\nkind: WebhookConfiguration\n"
-        "server: {manageRegistrations: mine}\npolicies: [{use: library:required_labels}]\n"
+        "server: {syncCaBundle: mine}\npolicies: [{use: library:required_labels}]\n"
     )
     found = written("--config", "webhooks.yaml", "--name", "mine")
     [role] = [each for each in found if each["kind"] == "ClusterRole"]

@@ -17,10 +17,8 @@ from webhooks.cli.main import main
 from webhooks.config import file as configured
 from webhooks.config import strict_yaml
 from webhooks.errors import ConfigurationError
-from webhooks.limits import Limits
-from webhooks.options import options
 from webhooks.policy.model import Policy
-from webhooks.settings import Settings
+from webhooks.settings import Limits, Settings, options
 
 from ..support.builders import access_review, admission_review, decide, image_review, pod
 from ..support.servers import SECONDS
@@ -118,7 +116,7 @@ server:
   logLevel: debug
   decisionLog: denials
   tracing: true
-  manageRegistrations: ours
+  syncCaBundle: ours
   kubeconfig: k.yaml
   context: production
   limits:

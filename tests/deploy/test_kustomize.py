@@ -9,6 +9,7 @@ import pytest
 from webhooks import Allow, __version__, ready
 from webhooks.cli.main import main
 from webhooks.config import file
+from webhooks.plugins.loader import load_checked
 from webhooks.settings import Settings
 from webhooks.testing import admission
 
@@ -127,7 +128,7 @@ def test_configurations_are_right(objects: list[Json], tmp_path: Path) -> None:
     configuration = written(found(objects, "ConfigMap", "webhooks-configuration"), tmp_path)
     written(found(objects, "ConfigMap", "webhooks-policies"), tmp_path / "policies")
     read = file.read(configuration / "webhooks.yaml")
-    policies = file.checked(read)
+    policies = load_checked(read)
     assert {each.mode for each in policies} == {"warn"}
     assert "owner" in {each.name for each in policies}
 

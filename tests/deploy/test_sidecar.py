@@ -10,6 +10,7 @@ import yaml
 
 from webhooks import __version__
 from webhooks.config import file as configured
+from webhooks.plugins.loader import load_checked
 
 from ..support.builders import Json
 
@@ -47,7 +48,7 @@ def test_the_image_is_of_this_version() -> None:
 
 def test_the_configuration_is_right() -> None:
     read = configured.read(SIDECAR / "webhooks" / "webhooks.yaml")
-    policies = configured.checked(read)
+    policies = load_checked(read)
     assert {each.kind for each in policies} == {"mutating", "validating", "authorizing", "image_policy"}
     assert read.settings.host == "127.0.0.1"
 

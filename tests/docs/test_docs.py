@@ -15,6 +15,7 @@ from pydantic.alias_generators import to_camel
 
 import webhooks
 from webhooks.config import file as configured
+from webhooks.plugins.loader import load_checked
 from webhooks.policy import loader
 
 from ..support.exposed import metrics
@@ -78,7 +79,7 @@ def test_configurations_in_the_docs_are_good(page: Path, tmp_path: Path) -> None
     for text in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
         if "kind: WebhookConfiguration" in text and not text.startswith("# broken.yaml"):
             (tmp_path / "shown.yaml").write_text(text)
-            assert configured.checked(configured.read(tmp_path / "shown.yaml"))
+            assert load_checked(configured.read(tmp_path / "shown.yaml"))
 
 
 WALKED = (

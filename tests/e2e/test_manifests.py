@@ -203,7 +203,7 @@ def test_the_whole_of_it_is_taken(another: Another, served: Served) -> None:
             {
                 "apiVersion": "webhooks.svc.io/v1alpha1",
                 "kind": "WebhookConfiguration",
-                "server": {"manageRegistrations": "webhooks"},
+                "server": {"syncCaBundle": "webhooks"},
                 "policies": [{"use": "policies/mine.py:owned"}, {"use": "library:default_seccomp"}],
             }
         )
@@ -227,7 +227,7 @@ def keeper(another: Another, folder: Path) -> Path:
     (test_folder).mkdir()
     (test_folder / "webhooks.yaml").write_text(
         "apiVersion: webhooks.svc.io/v1alpha1\nkind: WebhookConfiguration\n"
-        "server: {manageRegistrations: webhooks}\npolicies: [{use: library:required_labels}]\n"
+        "server: {syncCaBundle: webhooks}\npolicies: [{use: library:required_labels}]\n"
     )
     written(test_folder, "--config", "webhooks.yaml", "--only", "server", "-o", "out")
     another.admin.apply(test_folder / "out")

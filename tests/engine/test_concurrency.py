@@ -10,8 +10,8 @@ import pytest
 
 from webhooks.engine.concurrency import ConcurrencyLimiter
 from webhooks.errors import Overloaded
-from webhooks.limits import Limits
 from webhooks.observability.metrics import Gauge, MetricRegistry
+from webhooks.settings import Limits
 
 from ..support.servers import Gate, review, serving
 

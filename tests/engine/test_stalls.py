@@ -20,9 +20,9 @@ from webhooks.engine.executor import PROMOTE_AFTER, PolicyExecutor
 from webhooks.engine.invocation import PolicyInterrupted
 from webhooks.engine.stalls import PolicyInterrupter
 from webhooks.engine.watchdog import PATIENCE, LoopWatchdog
-from webhooks.limits import Limits
 from webhooks.observability.metrics import Counter, MetricRegistry
 from webhooks.policy.registry import Registry
+from webhooks.settings import Limits
 
 from ..support.builders import AnyPolicy, admission_review, ignore_pace, pod, promote
 

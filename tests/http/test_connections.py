@@ -10,8 +10,8 @@ import pytest
 
 from webhooks.http import memory
 from webhooks.http.connections import ConnectionTable, Stage
-from webhooks.limits import Limits
 from webhooks.observability.metrics import Counter, Gauge, MetricRegistry
+from webhooks.settings import Limits
 
 LIMITS = Limits(max_connections=4, max_connections_per_peer=3)
 

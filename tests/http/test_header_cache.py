@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from webhooks import create_app
 from webhooks.http.header_cache import CachedHead, HeaderCache, without_length
-from webhooks.limits import Limits
+from webhooks.settings import Limits
 
 from ..support.builders import admission_body, written
 from ..support.transports import Line, connected

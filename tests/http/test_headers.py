@@ -3,7 +3,7 @@
 import pytest
 
 from webhooks.http.headers import BadRequest, Headers, HeadReader, check_framing, check_size
-from webhooks.limits import Limits
+from webhooks.settings import Limits
 
 JSON = {b"content-type": b"application/json"}
 HOST = (b"host", b"a")

@@ -8,11 +8,11 @@ from typing import Any
 from webhooks.engine.concurrency import ConcurrencyLimiter
 from webhooks.engine.dispatcher import Dispatcher, Verdict
 from webhooks.engine.executor import InlineState, PolicyExecutor
-from webhooks.limits import Limits
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.policy.model import Kind, Policy
 from webhooks.policy.registry import Registry
 from webhooks.reviews import admission, authentication, authorization, images
+from webhooks.settings import Limits
 
 Json = dict[str, Any]
 AnyPolicy = Policy[Any, Any]

@@ -12,9 +12,9 @@ from uvicorn.server import ServerState
 from webhooks.app.asgi import WebhookApp
 from webhooks.http.connections import ConnectionTable
 from webhooks.http.outbox import WriteBatcher
-from webhooks.limits import Limits
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.server.review_protocol import ReviewProtocol
+from webhooks.settings import Limits
 
 
 class Recorder(asyncio.Transport):

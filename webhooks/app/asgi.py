@@ -29,10 +29,10 @@ from webhooks.http.header_cache import HeaderCache
 from webhooks.http.headers import HeadReader
 from webhooks.http.responses import HEADERS, JsonResponse, error
 from webhooks.kube.registered import MAX_TIMEOUT
-from webhooks.limits import Limits
 from webhooks.plugins.loader import PluginContext
 from webhooks.policy.model import AnyPolicy
 from webhooks.policy.registry import Registry
+from webhooks.settings import Limits
 
 MET = "webhooks.met"  # where our own server notes in a request's state who is at the other end of its connection
 if TYPE_CHECKING:

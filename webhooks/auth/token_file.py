@@ -17,7 +17,7 @@ from webhooks.config import strict_yaml
 from webhooks.config.validation import FieldError
 from webhooks.errors import ConfigurationError
 from webhooks.observability.metrics import MetricRegistry
-from webhooks.repeating import repeated
+from webhooks.watch import run_periodically
 
 logger = logging.getLogger("webhooks.auth")
 
@@ -61,7 +61,7 @@ class TokenFile:
 
     def looking(self) -> AbstractContextManager[None]:
         """Look at the file over and over, for as long as the block lasts."""
-        return repeated(self.look, _LOOK, "tokens")
+        return run_periodically(self.look, _LOOK, "tokens")
 
     def look(self) -> None:
         """Take over what is in the file, if that is new, good, and the same as at the last look.

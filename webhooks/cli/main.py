@@ -81,10 +81,11 @@ def check(file: Path) -> None:
     Exits with 0 where nothing is wrong, 2 where something is.
     """
     from webhooks.config import file as configured
+    from webhooks.plugins.loader import load_checked
 
     with redirect_stdout(sys.stderr):  # what policies print when they are loaded is none of what is told
         configuration = configured.read(file)
-        policies = configured.checked(configuration)
+        policies = load_checked(configuration)
     for policy in policies:
         click.echo(f"{policy.kind:<15} {policy.name}{'' if policy.mode == 'enforce' else f' ({policy.mode})'}")
     for line in configured.ended(policies):

@@ -255,12 +255,12 @@ def _bundle(given: Path | None, none: bool, told: _Told, name: str, parts: tuple
     if given is None and managed is not None:
         if managed != name and "registrations" in parts:
             raise ConfigurationError(
-                f"the server fills caBundle in where the name is {managed!r} (manageRegistrations), which these "
+                f"the server fills caBundle in where the name is {managed!r} (syncCaBundle), which these "
                 f"registrations have not, so the API server would trust nobody: give --name {managed}, or --ca-bundle"
             )
         if "api-server" in parts and any(policy.kind in CALLBACKS for policy in told.policies):
             raise ConfigurationError(
-                "the server fills caBundle into its registrations (manageRegistrations), but not into the API "
+                "the server fills caBundle into its registrations (syncCaBundle), but not into the API "
                 "server's own files, by which it would trust nobody: give --ca-bundle"
             )
         return None

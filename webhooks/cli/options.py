@@ -9,9 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import click
 
 from webhooks.kube.durations import parse_duration
-from webhooks.limits import Limits
-from webhooks.options import Option, given, options
-from webhooks.settings import Settings
+from webhooks.settings import Limits, Option, Settings, options, without_none
 
 C = TypeVar("C", bound=Callable[..., Any])
 Reader: TypeAlias = Callable[[click.Context, click.Parameter, Path | None], Path | None]
@@ -91,22 +89,22 @@ def _flag(field: Field[Any], option: Option, **first: Any) -> Callable[[C], C]:
         default=default,
         show_default=default not in (None, (), False),
         metavar=option.metavar or None,
-        help=option.about,
-        **({} if option.bare is None else {"flag_value": option.bare}),
+        help=option.help,
+        **({} if option.flag_value is None else {"flag_value": option.flag_value}),
         **first,
     )
 
 
 def _type(hint: Any, option: Option) -> Any:
-    hint = given(hint)
+    hint = without_none(hint)
     if typing.get_origin(hint) is typing.Literal:
         return click.Choice(typing.get_args(hint))
     if hint is int:
-        return click.IntRange(option.least, option.most)
+        return click.IntRange(option.min, option.max)
     if hint is float:
-        return Duration(option.least, option.most)
+        return Duration(option.min, option.max)
     return _path(option) if hint is Path else str
 
 
 def _path(option: Option) -> click.Path:
-    return click.Path(path_type=Path, file_okay=not option.folder, dir_okay=option.folder)
+    return click.Path(path_type=Path, file_okay=not option.is_folder, dir_okay=option.is_folder)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from webhooks.errors import ClusterError, ConfigurationError
 from webhooks.kube.registered import API_VERSION, MANAGED_BY, OURS, PLURALS
 from webhooks.observability.metrics import MetricRegistry
-from webhooks.repeating import repeated
 from webhooks.settings import Settings
+from webhooks.watch import run_periodically
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -156,5 +156,5 @@ def keeping(settings: Settings, meters: MetricRegistry) -> Iterator[None]:
     bundle.read(path)
     with connect(settings.kubeconfig, settings.context) as cluster:
         keeper = CaBundleSync(name, path, cluster, meters)
-        with repeated(keeper.attempt, _INTERVAL, "registrations", at_once=True):
+        with run_periodically(keeper.attempt, _INTERVAL, "registrations", immediately=True):
             yield

@@ -14,14 +14,10 @@ from webhooks.config.policies import Entry
 from webhooks.config.strict_yaml import Document
 from webhooks.config.validation import FieldError, FieldPath, Model, duration, shown
 from webhooks.errors import ConfigurationError
-from webhooks.limits import Limits
-from webhooks.options import Option, given, options
-from webhooks.plugins import loader
-from webhooks.plugins.loader import PluginContext
 from webhooks.policy import loader as loading
 from webhooks.policy.model import AnyPolicy
 from webhooks.policy.registry import Registry
-from webhooks.settings import Settings
+from webhooks.settings import Limits, Option, Settings, options, without_none
 
 _HERE = ("config", "policies")  # what only flags say
 
@@ -32,12 +28,12 @@ def _in_folder(path: Path, info: ValidationInfo) -> Path:
 
 def _field(hint: Any, default: Any, option: Option) -> tuple[Any, Any]:
     """A setting as a field of a model."""
-    optional, hint = hint != given(hint), given(hint)
-    kept = Field(default, description=option.about)
+    optional, hint = hint != without_none(hint), without_none(hint)
+    kept = Field(default, description=option.help)
     if hint is float:
-        hint = Annotated[float, *duration(option.least, option.most)]
+        hint = Annotated[float, *duration(option.min, option.max)]
     elif hint is int:
-        hint = Annotated[int, Field(ge=option.least, le=option.most)]
+        hint = Annotated[int, Field(ge=option.min, le=option.max)]
     elif hint is Path:
         hint = Annotated[Path, AfterValidator(_in_folder)]
     return (hint | None if optional else hint), kept
@@ -109,15 +105,6 @@ class Configuration:
             raise self._document.error(findings)
         return policies
 
-    def load_plugins(self) -> list[AnyPolicy]:
-        """Load the policies of the plugins that its admission configuration names, for one that only looks.
-
-        Raises:
-            ConfigurationError: with all that is wrong with that, or with any of them.
-        """
-        file = self.settings.admission_config
-        return [] if file is None else loader.load(file, PluginContext())
-
 
 def read(file: Path) -> Configuration:
     """Read a configuration. Paths in it begin at its own folder.
@@ -137,26 +124,6 @@ def schema() -> dict[str, Any]:
     """The JSON Schema of configurations, for editors."""
     found = WebhookConfiguration.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
-
-
-def checked(configuration: Configuration) -> list[AnyPolicy]:
-    """The policies of a configuration with which a server would start, those of plugins last.
-
-    What only the server's own host has is not looked at: certificates, keys, tokens.
-
-    Raises:
-        ConfigurationError: with all that is wrong, a line each.
-    """
-    policies: list[AnyPolicy] = []
-    wrong: list[str] = []
-    for part in (configuration.settings.check, configuration.load, configuration.load_plugins):
-        try:
-            policies += part() or ()
-        except ConfigurationError as error:
-            wrong.append(str(error))
-    if wrong:
-        raise ConfigurationError("\n".join(wrong))
-    return list(some(Registry(policies), configuration.file))
 
 
 def some(registry: Registry, file: Path | None) -> Registry:

@@ -8,8 +8,8 @@ from collections import deque
 from time import perf_counter
 
 from webhooks.errors import Overloaded
-from webhooks.limits import Limits
 from webhooks.observability.metrics import MetricRegistry
+from webhooks.settings import Limits
 
 
 class ConcurrencyLimiter:

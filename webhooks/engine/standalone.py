@@ -6,11 +6,11 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from webhooks.engine.concurrency import ConcurrencyLimiter
 from webhooks.engine.dispatcher import Dispatcher
 from webhooks.engine.executor import InlineState, PolicyExecutor
-from webhooks.limits import Limits
 from webhooks.objects import json_patch
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.policy.model import AnyPolicy, Kind
 from webhooks.policy.registry import Registry
+from webhooks.settings import Limits
 
 Json: TypeAlias = Mapping[str, Any]
 

@@ -14,8 +14,8 @@ from typing import Literal, Protocol, TypeAlias
 from weakref import WeakSet, ref
 
 from webhooks.http import memory
-from webhooks.limits import Limits
 from webhooks.observability.metrics import MetricRegistry
+from webhooks.settings import Limits
 
 Stage: TypeAlias = Literal["tls", "header", "body", "policies", "answer", "idle", "end"]
 """What a server waits for: the handshake, a head, a body, its policies, that an answer is taken, a request, the end."""

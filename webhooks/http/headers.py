@@ -10,8 +10,8 @@ from webhooks.errors import MalformedReview
 from webhooks.http.responses import JsonResponse, error
 from webhooks.kube.durations import parse_duration
 from webhooks.kube.registered import MAX_TIMEOUT
-from webhooks.limits import Limits
 from webhooks.reviews.envelope import HEAD
+from webhooks.settings import Limits
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 

@@ -11,11 +11,10 @@ from typing import Any
 
 from webhooks.config.file import Configuration
 from webhooks.errors import ConfigurationError
-from webhooks.limits import Limits
 from webhooks.plugins import admission_configuration, loader
 from webhooks.policy import loader as loading
 from webhooks.policy.model import AnyPolicy
-from webhooks.settings import Settings
+from webhooks.settings import Limits, Settings
 
 HOME = "/etc/webhooks"
 _PUBLIC = ("client_ca", "oidc_ca")

@@ -9,15 +9,18 @@ A plugin is a function that is registered under a name, as an entry point of an 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TypeAlias
 
+from webhooks.config.file import Configuration, some
 from webhooks.config.strict_yaml import Document
 from webhooks.errors import ConfigurationError
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.plugins import admission_configuration
 from webhooks.policy.model import AnyPolicy
+from webhooks.policy.registry import Registry
 
 GROUP = "webhooks.plugins"
 _PATIENCE = 5.0  # seconds that one plugin has to end
@@ -74,6 +77,31 @@ def load(file: Path, site: PluginContext) -> list[AnyPolicy]:
     if errors:
         raise ConfigurationError("\n".join(map(str, errors)))
     return policies
+
+
+def load_checked(configuration: Configuration) -> list[AnyPolicy]:
+    """Load all policies of a configuration, as a server does, and report all errors. Policies of plugins are last.
+
+    Files that exist on the host of the server only are not read: certificates, keys, tokens.
+
+    Raises:
+        ConfigurationError: the configuration, a policy or a plugin is invalid; one line for each error.
+    """
+    file = configuration.settings.admission_config
+    policies: list[AnyPolicy] = []
+    errors: list[str] = []
+    for step in (configuration.settings.check, configuration.load, partial(_load_any, file)):
+        try:
+            policies += step() or ()
+        except ConfigurationError as error:
+            errors.append(str(error))
+    if errors:
+        raise ConfigurationError("\n".join(errors))
+    return list(some(Registry(policies), configuration.file))
+
+
+def _load_any(file: Path | None) -> list[AnyPolicy]:
+    return [] if file is None else load(file, PluginContext())
 
 
 def _configured(entry: admission_configuration.Entry, site: PluginContext) -> list[AnyPolicy]:

@@ -14,10 +14,9 @@ from pathlib import Path
 from webhooks import certificates
 from webhooks.app.review_metrics import MetricsSnapshot
 from webhooks.errors import ConfigurationError
-from webhooks.repeating import repeated
 from webhooks.server import tls
 from webhooks.settings import Settings
-from webhooks.watch import FileWatcher
+from webhooks.watch import FileWatcher, run_periodically
 
 logger = logging.getLogger("webhooks.server")
 
@@ -39,7 +38,11 @@ def renewing(settings: Settings) -> Iterator[tls.Files]:
     if own:
         tls.check_callers(files)
         certificates.ensure(settings.certs_dir, names=_names(settings.host))
-    with repeated(certificates.Renewal(settings.certs_dir).attempt, _RENEWAL, "certificates") if own else nullcontext():
+    with (
+        run_periodically(certificates.Renewal(settings.certs_dir).attempt, _RENEWAL, "certificates")
+        if own
+        else nullcontext()
+    ):
         yield files
 
 
@@ -88,12 +91,12 @@ class CertificateReloader:
     @contextmanager
     def looking(self) -> Iterator["CertificateReloader"]:
         """Have it look at the files for as long as the block lasts."""
-        with repeated(self.look, _LOOK, "certificates"):
+        with run_periodically(self.look, _LOOK, "certificates"):
             yield self
 
     def look(self) -> None:
         """Take over what the files hold, if that is new and good."""
-        self._changes.look()
+        self._changes.poll()
 
     def _exchange(self, fresh: tls.Fresh) -> None:
         gone = set(self._authorities) - set(fresh.authorities)

@@ -17,9 +17,8 @@ from webhooks.plugins.loader import PluginContext
 from webhooks.policy import loader as loading
 from webhooks.policy.model import AnyPolicy
 from webhooks.policy.registry import Registry
-from webhooks.repeating import repeated
 from webhooks.settings import Settings
-from webhooks.watch import FileWatcher
+from webhooks.watch import FileWatcher, run_periodically
 
 logger = logging.getLogger("webhooks.server")
 
@@ -64,7 +63,7 @@ class PolicyReloader:
     def looking(self, app: WebhookApp) -> Iterator[None]:
         """Have an application, on whose loop this is called, answer by what is in the files while the block lasts."""
         self._app, self._loop = app, asyncio.get_running_loop()
-        with repeated(self._changes.look, _LOOK, "policies"):
+        with run_periodically(self._changes.poll, _LOOK, "policies"):
             yield
 
     def _find(self) -> None:

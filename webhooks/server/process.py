@@ -26,7 +26,6 @@ from webhooks.http.connections import ConnectionTable
 from webhooks.http.listener import Listener, allow
 from webhooks.http.outbox import WriteBatcher
 from webhooks.http.protocol import CLOSE, LimitedHttpProtocol
-from webhooks.limits import Limits
 from webhooks.observability import logs
 from webhooks.observability.log_writer import LogWriter
 from webhooks.observability.metrics import MetricRegistry
@@ -34,7 +33,7 @@ from webhooks.plugins.loader import PluginContext
 from webhooks.server.certificate_reload import CertificateReloader, renewing
 from webhooks.server.policy_reload import PolicyReloader
 from webhooks.server.review_protocol import ReviewProtocol
-from webhooks.settings import Settings
+from webhooks.settings import Limits, Settings
 
 if TYPE_CHECKING:
     from webhooks.app.tracing import Tracing

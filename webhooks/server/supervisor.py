@@ -23,12 +23,11 @@ from webhooks.app.review_metrics import MetricsSnapshot
 from webhooks.cluster.ca_bundle_sync import keeping
 from webhooks.engine.watchdog import LOST
 from webhooks.errors import ConfigurationError
-from webhooks.limits import Limits
 from webhooks.observability import logs
 from webhooks.observability.metrics import Counter, MetricRegistry
 from webhooks.server import process, tls
 from webhooks.server.certificate_reload import CertificateReloader, renewing
-from webhooks.settings import Settings
+from webhooks.settings import Limits, Settings
 
 logger = logging.getLogger("webhooks.server")
 
