@@ -11,7 +11,8 @@ from ..support.load import VALIDATE, Client, Load, Service, is_ready
 from ..support.servers import POLICIES, Gate, Server, await_true, review, serving
 
 LONG = ("--shutdown-delay", "1h")
-PATIENT = "import webhooks.server.process\nwebhooks.server.process._QUIET = 60\n"  # with connections on which nothing is asked
+# Connections without requests do not end before this time.
+PATIENT = "import webhooks.server.process\nwebhooks.server.process._QUIET = 60\n"
 
 each_size = pytest.mark.parametrize("workers", [1, 2])
 

@@ -167,7 +167,7 @@ def create_app(
 
     Args:
         policies: those it asks.
-        site: what plugins among them were given, see `webhooks.plugins.loader.load`; they end with the application's lifespan.
+        site: what plugins among them were given, see `webhooks.plugins.loader.load`.
         limits: how large bodies may be and how many reviews may wait; the rest is for the server to keep.
         callers: those who may ask, by their tokens: a certificate is for the server to ask for.
 

@@ -1,8 +1,7 @@
 """HTTP on a connection, within limits: uvicorn's protocol, which knows of none.
 
 Heads are counted and measured, the latter only where one may be too large: none is that came whole in a small segment.
-For how long something is waited for is looked after from outside, see `webhooks.http.connections`; here is noted what it is,
-and since when.
+Timeouts are enforced by `webhooks.http.connections`; this module records what the server waits for, and since when.
 """
 
 import asyncio

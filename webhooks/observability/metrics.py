@@ -1,6 +1,6 @@
 """Counters, gauges and histograms: plain numbers by their labels, which are added up over processes.
 
-They become metrics when somebody asks (see `webhooks.app.review_metrics`). Counting is on the way of reviews, and policies that
+`webhooks.app.review_metrics` exposes them. Counting is on the way of reviews, and policies that
 run in threads count too: a lock that is nearly always free keeps every number exact. It is taken without a ``with``,
 which would cost as much again as the lock.
 """
