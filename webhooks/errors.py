@@ -1,17 +1,19 @@
-"""The tree of errors.
+"""The exceptions of this package, and the parts of messages that many modules share.
 
 WebhooksError
-├── ConfigurationError     a user's mistake, found before the server answers: shown a line each, exit code 2
-│   ├── LoadError          a policy file that does not load, with its file and line
-│   └── ClusterError       a cluster that cannot be asked: there is no way to it, no answer, or no right
-├── MalformedReview        a body that is no acceptable review, with the code its sender gets
-├── PatchError             JSON Patch operations that are malformed or do not apply
-├── PolicyFailure          a policy raised, returned what it must not, or overran its deadline
+├── ConfigurationError     a mistake of the user, found before the server answers: one line each, exit code 2
+│   ├── LoadError          a policy file that cannot be loaded, with its file and line
+│   └── ClusterError       a request to a cluster failed: no address, no response, or no permission
+├── MalformedReview        a review that is rejected, with the HTTP code of the response
+├── PatchError             a JSON Patch that is malformed or cannot be applied
+├── PolicyFailure          a policy raised an exception, returned an invalid value, or missed its deadline
 │   └── PolicyTimeout
-└── Overloaded             a review for which there was no turn in time
+└── Overloaded             no slot became free for a review in time
 """
 
-# What a Status calls the codes, as the API conventions do.
+import os
+
+# The reasons in a Status for HTTP codes, from the Kubernetes API conventions.
 REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
@@ -29,19 +31,19 @@ REASONS = {
 
 
 class WebhooksError(Exception):
-    """The root: everything this package raises on purpose."""
+    """Base class of all exceptions that this package raises on purpose."""
 
 
 class ConfigurationError(WebhooksError):
-    """A mistake in what the operator or the author of a policy wrote."""
+    """A mistake of the operator or of the author of a policy."""
 
 
 class LoadError(ConfigurationError):
-    """A policy file that does not load.
+    """A policy file that cannot be loaded.
 
     Attributes:
-        path: the file (or folder, or name) that was asked for.
-        line: the line in that file, where one is known.
+        path: the path or name that was requested.
+        line: the line in that file, if known.
     """
 
     def __init__(self, message: str, *, path: str, line: int | None = None) -> None:
@@ -52,10 +54,10 @@ class LoadError(ConfigurationError):
 
 
 class ClusterError(ConfigurationError):
-    """A cluster that cannot be asked.
+    """A request to a cluster that failed.
 
     Attributes:
-        code: the HTTP code of its answer; 0 where there was none.
+        code: the HTTP code of the response; 0 if there was no response.
     """
 
     def __init__(self, message: str, *, code: int = 0) -> None:
@@ -64,10 +66,10 @@ class ClusterError(ConfigurationError):
 
 
 class MalformedReview(WebhooksError):
-    """A body that cannot be answered as the review it should be.
+    """A request body that is not a valid review.
 
     Attributes:
-        code: the HTTP code of the answer: 400 for a malformed body, 413 and 422 for one beyond the limits.
+        code: the HTTP code of the response: 400 for a malformed body, 413 or 422 for a body beyond the limits.
     """
 
     def __init__(self, message: str, *, code: int = 400) -> None:
@@ -76,19 +78,64 @@ class MalformedReview(WebhooksError):
 
 
 class PatchError(WebhooksError):
-    """JSON Patch operations that are malformed, beyond the limits, or do not apply (RFC 6902)."""
+    """A JSON Patch (RFC 6902) that is malformed, exceeds the limits, or cannot be applied."""
 
 
 class PolicyFailure(WebhooksError):
-    """A policy raised, returned what it must not return, or ran past its deadline.
+    """A policy raised an exception, returned an invalid value, or missed its deadline.
 
-    The message is for the log alone: a caller is told no more than the policy's name.
+    The message is only for the log: a client gets no more than the name of the policy.
     """
 
 
 class PolicyTimeout(PolicyFailure):
-    """A policy that had not answered by its deadline."""
+    """A policy that did not return before its deadline."""
 
 
 class Overloaded(WebhooksError):
-    """There are more reviews than policies can be asked about in time."""
+    """More reviews wait for policies than can be answered in time."""
+
+
+def printable(text: str) -> str:
+    r"""Return a text on one line that is safe to print on a terminal.
+
+    Characters that are not printable (control characters, line separators, lone surrogates ...) become the escape
+    sequences of a Python string: a line feed becomes ``\n``.
+    """
+    return text if text.isprintable() else "".join(map(_escape, text))
+
+
+def _escape(character: str) -> str:
+    return character if character.isprintable() else ascii(character)[1:-1]
+
+
+def reason_for(error: BaseException) -> str:
+    """Describe an exception on one line; of an OSError only the reason, without the path and the number."""
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return printable(reason.strip()) or type(error).__name__
+
+
+def unreadable(path: os.PathLike[str] | str, error: Exception, remedy: str = "") -> ConfigurationError:
+    """Return the exception for a file that cannot be read."""
+    return _file_error(path, "cannot be read", error, remedy)
+
+
+def unwritable(path: os.PathLike[str] | str, error: Exception, remedy: str = "") -> ConfigurationError:
+    """Return the exception for a file that cannot be written."""
+    return _file_error(path, "cannot be written", error, remedy)
+
+
+def _file_error(path: os.PathLike[str] | str, problem: str, error: Exception, remedy: str) -> ConfigurationError:
+    message = f"{printable(os.fspath(path))}: {problem}: {reason_for(error)}"
+    return ConfigurationError(f"{message}: {remedy}" if remedy else message)
+
+
+def missing_extra(feature: str, extra: str, error: ImportError) -> ConfigurationError:
+    """Return the exception for a module that an extra of this package installs.
+
+    Args:
+        feature: what requires the module, such as an option.
+        extra: the name of the extra.
+        error: the error of the import.
+    """
+    return ConfigurationError(f"{feature} requires the module {error.name}: pip install 'cluster-webhooks[{extra}]'")
