@@ -13,8 +13,8 @@ from webhooks.policy.loader import library
 
 from .test_main import run_installed
 
-PAGE = Path(__file__).parents[2] / "docs" / "library.md"
-RENEW = "webhooks library --markdown > docs/library.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "bundled-policies.md"
+RENEW = "webhooks library --markdown > docs/reference/bundled-policies.md"
 
 POLICY = '''"""{docstring}"""
 

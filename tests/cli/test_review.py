@@ -21,7 +21,7 @@ from webhooks.offline import reports
 
 from ..support.servers import SECONDS
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "reviewing.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "guides" / "offline-review.md"
 POLICIES = """
 from webhooks import AdmissionReview, Allow, Decision, Deny, Mutation, Replace, mutating, validating
 

@@ -141,7 +141,7 @@ def warnings(server: Server) -> list[str]:
 
 
 def test_the_base_runs(image: Image, tmp_path: Path) -> None:
-    """With a Secret as docs/installing.md has it made."""
+    """With a Secret as docs/guides/install.md has it made."""
     objects = render(KUSTOMIZE / "base")
     pair = certificates.issue(tmp_path / "certs", names=[SERVICE])
     secrets = {"webhooks-tls": {"tls.crt": pair.certificate, "tls.key": pair.key}}

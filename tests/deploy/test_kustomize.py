@@ -110,7 +110,7 @@ def test_ports_are_those_of_the_server(objects: list[Json]) -> None:
 def test_images_are_of_this_version(objects: list[Json]) -> None:
     images = {each["image"] for pod in pods(objects) for each in containers(pod)}
     assert images - {"redis:7"} == {f"cluster-webhooks:{__version__}"}
-    page = (KUSTOMIZE.parents[1] / "docs" / "installing.md").read_text()
+    page = (KUSTOMIZE.parents[1] / "docs" / "guides" / "install.md").read_text()
     assert set(re.findall(r"(?:cluster-webhooks:|newTag: )([\d.]+\d)", page)) == {__version__}
 
 

@@ -93,7 +93,9 @@ def test_both_ways_of_authorization_are_in_one_order() -> None:
 
 
 def test_kubeadm_is_told_the_same() -> None:
-    blocks = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs" / "sidecar.md").read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(
+        r"^```yaml\n(.*?)^```", (ROOT / "docs" / "guides" / "sidecar.md").read_text(), re.MULTILINE | re.DOTALL
+    )
     [told] = [each["apiServer"] for each in map(yaml.safe_load, blocks) if each["kind"] == "ClusterConfiguration"]
     given = {each["name"]: each["value"] for each in told["extraArgs"]}
     assert given.items() <= flags().items()

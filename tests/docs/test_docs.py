@@ -23,7 +23,7 @@ from ..support.servers import SECONDS
 from ..support.walks import Walk, files, steps
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(language: str) -> list[pytest.param]:
@@ -47,7 +47,7 @@ def test_policies_in_the_docs_load(code: str, tmp_path: Path) -> None:
 
 
 def test_what_the_docs_say_of_testing_passes(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "testing.md").read_text()
+    page = (ROOT / "docs" / "guides" / "testing.md").read_text()
     files = re.findall(r"^```(?:python|yaml)\n# (\S+)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     for name, text in files:
         (tmp_path / name).write_text(text)
@@ -84,12 +84,12 @@ def test_configurations_in_the_docs_are_good(page: Path, tmp_path: Path) -> None
 
 WALKED = (
     "README",
-    "coming-from-gatekeeper",
-    "coming-from-kopf",
-    "coming-from-kyverno",
     "configuration",
-    "event-rate-limits",
-    "reviewing",
+    "from-gatekeeper",
+    "from-kopf",
+    "from-kyverno",
+    "offline-review",
+    "rate-limits",
     "tutorial",
 )
 
@@ -104,7 +104,7 @@ def test_what_a_page_does_works(page: Path, tmp_path: Path) -> None:
 
 def test_ready_policies_that_the_docs_name_are_there() -> None:
     names = {name for page in PAGES for name in re.findall(r"\blibrary:([a-z]\w*)", page.read_text())}
-    table = sections(ROOT / "docs" / "coming-from-gatekeeper.md")["The constraint library"]
+    table = sections(ROOT / "docs" / "guides" / "from-gatekeeper.md")["The constraint library"]
     for constraints, ours in re.findall(r"^\| (`K8s.*) \| (.*) \|$", table, re.MULTILINE):
         found = re.findall(r"`(\w+)`", ours)
         assert len(found) == constraints.count("`K8s")
@@ -126,7 +126,7 @@ def test_every_field_of_configurations_is_documented() -> None:
     schema = configured.schema()
     models = {**schema["$defs"], schema["title"]: schema}
     assert models.keys() == set(FIELDS.values())
-    found = sections(ROOT / "docs" / "configuration.md")
+    found = sections(ROOT / "docs" / "reference" / "configuration.md")
     for section, model in FIELDS.items():
         documented = re.findall(r"^\| `(\w+)` \|", found[section], re.MULTILINE)
         assert sorted(documented) == sorted(models[model]["properties"]), section
@@ -135,7 +135,7 @@ def test_every_field_of_configurations_is_documented() -> None:
 def test_fields_are_those_of_their_flags() -> None:
     from webhooks.cli.main import main
 
-    page = (ROOT / "docs" / "configuration.md").read_text()
+    page = (ROOT / "docs" / "reference" / "configuration.md").read_text()
     flags = {option for parameter in main.commands["serve"].params for option in parameter.opts}
     paired = re.findall(r"^\| `(\w+)` \| `(--[a-z-]+)` \|", page, re.MULTILINE)
     assert [pair for pair in paired if to_camel(pair[1][2:].replace("-", "_")) != pair[0]] == []
@@ -167,8 +167,10 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_every_page_is_listed() -> None:
-    listed = sections(ROOT / "README.md")["More"]
-    assert [page.name for page in PAGES[1:] if f"](docs/{page.name})" not in listed] == []
+    index = ROOT / "docs" / "index.md"
+    listed = prose(index)
+    pages = [page.relative_to(index.parent) for page in PAGES[1:] if page != index]
+    assert [page.as_posix() for page in pages if f"]({page.as_posix()})" not in listed] == []
 
 
 def test_every_public_name_is_documented() -> None:
@@ -190,7 +192,7 @@ def commands(group: click.Group) -> Iterator[click.Command]:
         yield from commands(command) if isinstance(command, click.Group) else [command]
 
 
-OPERATIONS = ROOT / "docs" / "operations.md"
+OPERATIONS = ROOT / "docs" / "guides" / "operations.md"
 
 
 def test_every_metric_is_documented() -> None:

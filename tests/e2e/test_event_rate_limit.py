@@ -21,7 +21,7 @@ from .processes import free_ports, wait_for
 
 pytestmark = pytest.mark.e2e
 
-PAGE = Path(__file__).parents[2] / "docs" / "event-rate-limits.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "rate-limits.md"
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 CORE, GROUP, OLD_GROUP = "/api/v1", "/apis/events.k8s.io/v1", "/apis/events.k8s.io/v1beta1"
 

@@ -12,7 +12,7 @@ from .processes import free_ports
 
 pytestmark = pytest.mark.e2e
 
-PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "operations.md"
 
 # Its server is away, and all config maps of one namespace wait for it.
 AWAY = """\

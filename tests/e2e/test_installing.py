@@ -1,4 +1,4 @@
-"""docs/installing.md, from its first command to its last, on a real API server."""
+"""docs/guides/install.md, from its first command to its last, on a real API server."""
 
 import base64
 import re
@@ -26,7 +26,7 @@ def admin(cluster: Cluster) -> Iterator[Kubectl]:
 
 
 def test_the_page_from_its_beginning_to_its_end(admin: Kubectl, tmp_path: Path) -> None:
-    page = Page("installing", tmp_path)
+    page = Page("guides/install", tmp_path)
     shutil.copytree(ROOT / "deploy" / "kustomize", tmp_path / "deploy" / "kustomize")
     budget = tmp_path / "deploy" / "kustomize" / "base" / "disruption-budget.yaml"
     budget.write_text(budget.read_text().replace("policy/v1", "policy/v1beta1"))  # as this old API server knows it

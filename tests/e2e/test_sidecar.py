@@ -57,7 +57,7 @@ class ControlPlane:
         self._folder = folder
         self._port, self._ops_port = free_ports(2)
         self._ours: Process | None = None
-        self._page = Page("sidecar", folder)
+        self._page = Page("guides/sidecar", folder)
         (folder / "manifests").mkdir()
         for file in SIDECAR.rglob("*.yaml"):
             copied = folder / file.relative_to(ROOT)

@@ -13,7 +13,7 @@ from .figures import REPORT, SIZE, Row
 from .report import page
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "explanation" / "reliability.md"
 ITEMS = range(1, 26)
 REDIS = 23  # has tests of its own, which are the same at any size
 REDIS_TESTS = [f"tests/plugins/event_rate_limit/{name}.py" for name in ("test_redis", "test_sharing")]

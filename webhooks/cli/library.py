@@ -23,7 +23,8 @@ _PAGE = """\
 
 Use them by name, `webhooks serve --policies library:NAME`; with parameters of your own in a
 [configuration](configuration.md), in camel case if so wished; or in a file of policies, by
-[`ready("NAME").bind(...)`](policies.md#parameters). `webhooks library` lists them, `webhooks library NAME` shows one.
+[`ready("NAME").bind(...)`](../guides/writing-policies.md#parameters). `webhooks library` lists them,
+`webhooks library NAME` shows one.
 
 The examples show what matters of an object, which is a pod where they name no kind. What changes is shown before and
 after. Values of parameters hold for the examples below them too, until there are others.

@@ -14,7 +14,7 @@ from webhooks.plugins.loader import PluginContext
 
 from .test_settings import FILE
 
-PAGE = (Path(__file__).parents[3] / "docs" / "event-rate-limits.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "rate-limits.md").read_text()
 FENCED = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 BLOCKS = {yaml.safe_load(text)["kind"]: text for text in FENCED}
 
