@@ -1,4 +1,4 @@
-"""Settings that do not go together, whoever they come from."""
+"""Tests of the settings and their consistency checks."""
 
 from pathlib import Path
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from webhooks.errors import ConfigurationError
-from webhooks.settings import Settings
+from webhooks.settings import Limits, Option, Settings, options, without_none
 
 OIDC = {"oidc_issuer": "https://issuer.example.org", "oidc_audience": "webhooks", "oidc_subject": ("jane",)}
-CALLERS = {"client_ca": Path("ca.pem")}
+CLIENT_CA = {"client_ca": Path("ca.pem")}
 
 
 @pytest.mark.parametrize(
@@ -19,42 +19,54 @@ CALLERS = {"client_ca": Path("ca.pem")}
         {"port": 0, "ops_port": 0},
         {"port": 8080, "ops_port": None},
         {"tls_cert": Path("tls.crt"), "tls_key": Path("tls.key")},
-        {**CALLERS, "allow_client": ("apiserver",)},
+        {**CLIENT_CA, "allow_client": ("apiserver",)},
         OIDC,
         {"sync_ca_bundle": "webhooks", "kubeconfig": Path("config"), "context": "production"},
     ],
 )
-def test_what_goes_together(settings: dict[str, Any]) -> None:
+def test_consistent_settings(settings: dict[str, Any]) -> None:
     Settings(**settings).check()
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("settings", "message"),
     [
-        ({"port": 8080}, "--port and --ops-port are both 8080: choose two, or 0 for no ops port"),
-        ({"tls_cert": Path("x")}, "give both --tls-cert and --tls-key"),
-        ({"tls_key": Path("x")}, "give both --tls-cert and --tls-key"),
-        ({"allow_client": ("apiserver",)}, "--allow-client chooses among the certificates of --client-ca"),
-        ({**CALLERS, "allow_client": ("",)}, "--allow-client is empty"),
-        ({"oidc_audience": "webhooks"}, "are about --oidc-issuer: give that"),
-        ({"oidc_subject": ("jane",)}, "are about --oidc-issuer: give that"),
-        ({"oidc_ca": Path("ca.pem")}, "are about --oidc-issuer: give that"),
-        ({**OIDC, "oidc_audience": None}, "give --oidc-audience, which is us, and --oidc-subject for each caller"),
-        ({**OIDC, "oidc_audience": ""}, "give --oidc-audience"),
-        ({**OIDC, "oidc_subject": ()}, "--oidc-subject for each caller"),
-        ({**OIDC, "oidc_subject": ("jane", "")}, "--oidc-subject for each caller"),
-        ({"kubeconfig": Path("config")}, "are about --sync-ca-bundle: give that"),
-        ({"context": "production"}, "are about --sync-ca-bundle: give that"),
+        ({"port": 8080}, "--port and --ops-port are both 8080: use two different ports, or 0 for no ops port"),
+        ({"tls_cert": Path("x")}, "--tls-cert and --tls-key must be given together"),
+        ({"tls_key": Path("x")}, "--tls-cert and --tls-key must be given together"),
+        ({"allow_client": ("apiserver",)}, "--allow-client requires --client-ca"),
+        ({**CLIENT_CA, "allow_client": ("",)}, "--allow-client is empty: give a name"),
+        ({"oidc_audience": "webhooks"}, "--oidc-audience, --oidc-subject and --oidc-ca require --oidc-issuer"),
+        ({"oidc_subject": ("jane",)}, "--oidc-audience, --oidc-subject and --oidc-ca require --oidc-issuer"),
+        ({"oidc_ca": Path("ca.pem")}, "--oidc-audience, --oidc-subject and --oidc-ca require --oidc-issuer"),
+        ({**OIDC, "oidc_audience": None}, "--oidc-issuer requires --oidc-audience (the name of this server)"),
+        ({**OIDC, "oidc_audience": ""}, "--oidc-issuer requires --oidc-audience"),
+        ({**OIDC, "oidc_subject": ()}, "and --oidc-subject (for each client)"),
+        ({**OIDC, "oidc_subject": ("jane", "")}, "and --oidc-subject (for each client)"),
+        ({"kubeconfig": Path("config")}, "--kubeconfig and --context require --sync-ca-bundle"),
+        ({"context": "production"}, "--kubeconfig and --context require --sync-ca-bundle"),
     ],
 )
-def test_what_does_not(settings: dict[str, Any], says: str) -> None:
+def test_inconsistent_settings(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         Settings(**settings).check()
     [line] = str(raised.value).splitlines()
-    assert says in line
+    assert message in line
 
 
-def test_all_of_it_is_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     with pytest.raises(ConfigurationError) as raised:
         Settings(port=8080, tls_cert=Path("x"), context="production").check()
     assert len(str(raised.value).splitlines()) == 3
+
+
+def test_every_setting_but_the_limits_is_an_option() -> None:
+    settings = {field.name: option for field, option in options(Settings)}
+    assert list(settings) == [name for name in Settings.__dataclass_fields__ if name != "limits"]
+    assert all(isinstance(option, Option) and option.help for option in settings.values())
+    assert [field.name for field, _ in options(Limits)] == list(Limits.__dataclass_fields__)
+
+
+@pytest.mark.parametrize(("hint", "expected"), [(int | None, int), (Path | None, Path), (str, str), (bool, bool)])
+def test_without_none(hint: Any, expected: Any) -> None:
+    assert without_none(hint) is expected

@@ -467,8 +467,8 @@ def test_check_tells_what_a_server_would_not_start_with(folder: Path) -> None:
     assert ended.exit_code == 2
     told = [line.partition("webhooks: ")[2] for line in ended.stderr.splitlines()]
     assert [line.partition(folder.name)[0] and line.rpartition(": ")[2] for line in told] == [
-        "give both --tls-cert and --tls-key",
-        "give that",
+        "--tls-cert and --tls-key must be given together",
+        "--kubeconfig and --context require --sync-ca-bundle",
         "no such file or folder",
         "No such file or directory",
     ]
