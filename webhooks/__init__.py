@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from webhooks.policy.decorators import authenticating, authorizing, image_policy, mutating, validating
     from webhooks.policy.loader import ready
     from webhooks.policy.model import Policy
-    from webhooks.reviews.admission import AdmissionReview
+    from webhooks.reviews.admission import AdmissionReview, deny_new, introduced
     from webhooks.reviews.authentication import TokenReview
     from webhooks.reviews.authorization import AccessReview
     from webhooks.reviews.images import ImageReview
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         Unauthenticated,
     )
     from webhooks.reviews.user import User
-    from webhooks.reviews.violations import introduced
 
 __all__ = [
     "AccessReview",
@@ -59,6 +58,7 @@ __all__ = [
     "authenticating",
     "authorizing",
     "create_app",
+    "deny_new",
     "field",
     "image_policy",
     "introduced",
@@ -93,8 +93,7 @@ _HOMES = {
     "webhooks.policy.model": ("Policy",),
     "webhooks.kube.quantities": ("parse_quantity",),
     "webhooks.objects.image_references": ("ImageReference",),
-    "webhooks.reviews.violations": ("introduced",),
-    "webhooks.reviews.admission": ("AdmissionReview",),
+    "webhooks.reviews.admission": ("AdmissionReview", "deny_new", "introduced"),
     "webhooks.reviews.authentication": ("TokenReview",),
     "webhooks.reviews.authorization": ("AccessReview",),
     "webhooks.reviews.images": ("ImageReview",),

@@ -1,9 +1,10 @@
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from webhooks import Allow, Deny, Mutation, Patch, Policy, Replace, mutating, validating
+from webhooks import Allow, Deny, Mutation, Patch, Policy, Replace, deny_new, introduced, mutating, validating
 from webhooks.errors import MalformedReview
 from webhooks.objects import strict_json
 from webhooks.objects.lazy_object import Object
@@ -469,3 +470,79 @@ def test_before_an_update_there_was_the_old_object() -> None:
         admission_review("UPDATE", pod()),
     ):
         assert review.before is None
+
+
+def bad_labels(review: AdmissionReview) -> Iterator[str]:
+    return (f"label {name} is bad" for name, value in review.labels.items() if value == "bad")
+
+
+def test_what_a_new_object_has_is_new() -> None:
+    assert introduced(admission_review("CREATE", pod(labels={"a": "bad", "b": "ok"})), bad_labels) == ["label a is bad"]
+
+
+def test_what_an_update_leaves_as_it_was_is_not_new() -> None:
+    old = pod(labels={"a": "bad", "b": "ok"})
+    assert introduced(admission_review("UPDATE", old, old=old), bad_labels) == []
+    assert introduced(admission_review("UPDATE", pod(labels={"a": "bad", "b": "bad"}), old=old), bad_labels) == [
+        "label b is bad"
+    ]
+
+
+def test_an_update_that_repairs_brings_nothing() -> None:
+    assert introduced(admission_review("UPDATE", pod(), old=pod(labels={"a": "bad"})), bad_labels) == []
+
+
+def test_nothing_is_brought_by_deleting() -> None:
+    assert introduced(admission_review("DELETE", old=pod(labels={"a": "bad"})), bad_labels) == []
+
+
+def test_an_update_without_an_old_object_brings_all() -> None:
+    assert introduced(admission_review("UPDATE", pod(labels={"a": "bad"})), bad_labels) == ["label a is bad"]
+
+
+def labels_with(review: AdmissionReview, value: str, *, message: str = "is bad") -> Iterator[str]:
+    return (f"label {name} {message}" for name, found in review.labels.items() if found == value)
+
+
+def test_violations_are_found_with_the_arguments_given() -> None:
+    review = admission_review("UPDATE", pod(labels={"a": "x", "b": "x"}), old=pod(labels={"a": "x"}))
+    assert introduced(review, labels_with, "x", message="is x") == ["label b is x"]
+    assert introduced(review, labels_with, "y") == []
+
+
+def test_new_violations_are_denied_together() -> None:
+    review = admission_review("CREATE", pod(labels={"a": "bad", "b": "bad"}))
+    assert deny_new(review, labels_with, "bad") == Deny("label a is bad; label b is bad")
+    assert deny_new(review, labels_with, "x", message="is x") == Allow()
+
+
+def test_what_was_stored_already_is_not_denied() -> None:
+    old = pod(labels={"a": "bad"})
+    assert deny_new(admission_review("UPDATE", pod(labels={"a": "bad", "b": "ok"}), old=old), bad_labels) == Allow()
+    assert deny_new(admission_review("DELETE", old=old), bad_labels) == Allow()
+    changed = admission_review("UPDATE", pod(labels={"a": "bad", "b": "bad"}), old=old)
+    assert deny_new(changed, bad_labels) == Deny("label b is bad")
+
+
+@pytest.mark.parametrize("read_first", [False, True])
+def test_containers_and_images_can_leave_out_some_images(read_first: bool) -> None:
+    spec = {
+        "containers": [{"name": "web", "image": "registry.example.com/web:1"}, {"name": "log", "image": "log"}],
+        "initContainers": [{"name": "odd", "image": "Not An Image"}, {"name": "none"}],
+        "volumes": [{"name": "model", "image": {"reference": "registry.example.com/model:1"}}],
+    }
+    review = admission_review(obj=pod(**spec))
+    if read_first:
+        assert review.object
+    patterns = ["registry.example.com/*"]
+    assert [each.name for each in review.containers(except_images=patterns)] == ["log", "odd", "none"]
+    assert [each.name for each in review.images(except_images=patterns)] == ["log", "odd", "none"]
+    assert [each.name for each in review.containers(except_images=["docker.io/library/log"])] == ["web", "odd", "none"]
+    assert [each.name for each in review.images(except_images=())] == ["web", "log", "odd", "none", "model"]
+
+
+def test_containers_that_are_left_out_leave_the_others_usable() -> None:
+    review = admission_review(obj=pod(containers=[{"name": "a", "image": "a"}, {"name": "b", "image": "b"}]))
+    [container] = review.containers(except_images=["docker.io/library/a"])
+    review.object["spec"]["containers"].pop(0)
+    assert container.spec == {"name": "b", "image": "b"}

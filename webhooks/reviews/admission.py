@@ -1,8 +1,8 @@
 """AdmissionReview, v1 and v1beta1: may this object be stored, and how should it be changed first?"""
 
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
@@ -24,6 +24,9 @@ OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 _MAX_UID = 256
 _OBJECT, _NULL = b"{n"  # what they begin with
 _Text = str | msgspec.UnsetType | None
+
+P = ParamSpec("P")
+ImageT = TypeVar("ImageT", bound=Image)
 
 
 class GroupVersionKind(msgspec.Struct, frozen=True):
@@ -231,29 +234,37 @@ class AdmissionReview(msgspec.Struct, eq=False):
         """The annotations of the `target`; a copy."""
         return self._target.annotations()
 
-    def containers(self) -> list[Container]:
-        """Every container of the `target` (regular, init and ephemeral), whichever kind bears the pod.
+    def containers(self, *, except_images: Collection[str] = ()) -> list[Container]:
+        """Return every container of the `target` (regular, init and ephemeral), for all kinds that contain a pod.
+
+        Args:
+            except_images: image patterns as for `Container.is_of`; containers that run one of them are left out.
 
         Raises:
-            ValueError: the object is so misshapen that a container could hide in it.
+            ValueError: the object is so malformed that a container could hide in it.
         """
         draft = self._target_draft
         if draft is not msgspec.UNSET:
-            return containers(draft) if draft is not None else []
-        found = self._target.containers(lambda: self.target)
-        if found:
-            self._specs.append(found[0]._specs)
-        return found
+            found = containers(draft) if draft is not None else []
+        else:
+            found = self._target.containers(lambda: self.target)
+            if found:
+                self._specs.append(found[0]._specs)
+        return _without(found, except_images) if except_images else found
 
-    def images(self) -> list[Image]:
-        """Every image that the `target` would use: those of its `containers`, and of volumes filled from images.
+    def images(self, *, except_images: Collection[str] = ()) -> list[Image]:
+        """Return every image that the `target` uses: those of its `containers`, and of volumes filled from images.
+
+        Args:
+            except_images: image patterns as for `Image.is_of`; the images that match are left out.
 
         Raises:
-            ValueError: the object is so misshapen that one could hide in it.
+            ValueError: the object is so malformed that an image could hide in it.
         """
         draft = self._target_draft
         volumes = self._target.image_volumes() if draft is msgspec.UNSET else image_volumes(draft or {})
-        return [*self.containers(), *volumes]
+        found = [*self.containers(), *volumes]
+        return _without(found, except_images) if except_images else found
 
     def pod(self) -> dict[str, Any] | None:
         """The pod in the `target`, or the template of its pods, with ``metadata`` and ``spec``: this policy's own copy.
@@ -291,6 +302,58 @@ class AdmissionReview(msgspec.Struct, eq=False):
         """Before the policy can change its copy: the containers it was given stay those they are."""
         for specs in self._specs:
             specs.find(self._target_draft)
+
+
+def _without(images: Iterable[ImageT], patterns: Collection[str]) -> list[ImageT]:
+    return [image for image in images if not image.is_of(patterns)]
+
+
+def introduced(
+    review: AdmissionReview,
+    violations: Callable[Concatenate[AdmissionReview, P], Iterable[str]],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> list[str]:
+    """Return the violations that a request adds to those of the stored object.
+
+    An object that breaks a rule which is newer than the object must still be scaled down, labelled, and released from
+    its finalizers. So an UPDATE is not blamed for what it leaves unchanged.
+
+    Args:
+        review: the request.
+        violations: finds the violations in the `target` of a review. Each is described by a distinct text.
+        args: further positional arguments for `violations`.
+        kwargs: keyword arguments for `violations`.
+
+    Returns:
+        The violations of the object that the old object does not have; none on DELETE.
+    """
+    if review.operation == "DELETE":
+        return []
+    found = list(violations(review, *args, **kwargs))
+    before = review.before if found else None
+    if before is None:
+        return found
+    known = set(violations(before, *args, **kwargs))
+    return [violation for violation in found if violation not in known]
+
+
+def deny_new(
+    review: AdmissionReview,
+    violations: Callable[Concatenate[AdmissionReview, P], Iterable[str]],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> Allow | Deny:
+    """Deny a request that adds violations, with all of them as the message; allow any other.
+
+    Args:
+        review: the request.
+        violations: as for `introduced`, whose rules for UPDATE and DELETE apply.
+        args: further positional arguments for `violations`.
+        kwargs: keyword arguments for `violations`.
+    """
+    found = introduced(review, violations, *args, **kwargs)
+    return Deny("; ".join(found)) if found else Allow()
 
 
 def object_of(review: AdmissionReview) -> Object:
