@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from webhooks.objects.json_patch import pointer
     from webhooks.objects.pods import Container, Image
     from webhooks.policy.decorators import authenticating, authorizing, image_policy, mutating, validating
-    from webhooks.policy.loader import ready
+    from webhooks.policy.loader import bundled
     from webhooks.policy.model import Policy
     from webhooks.reviews.admission import AdmissionReview, deny_new, introduced
     from webhooks.reviews.authentication import TokenReview
@@ -57,6 +57,7 @@ __all__ = [
     "User",
     "authenticating",
     "authorizing",
+    "bundled",
     "create_app",
     "deny_new",
     "field",
@@ -66,7 +67,6 @@ __all__ = [
     "mutating",
     "parse_quantity",
     "pointer",
-    "ready",
     "validating",
 ]
 
@@ -87,7 +87,7 @@ _HOMES = {
     ),
     "webhooks.policy.decorators": ("authenticating", "authorizing", "image_policy", "mutating", "validating"),
     "webhooks.objects.fields": ("field", "items"),
-    "webhooks.policy.loader": ("ready",),
+    "webhooks.policy.loader": ("bundled",),
     "webhooks.objects.json_patch": ("pointer",),
     "webhooks.objects.pods": ("Container", "Image"),
     "webhooks.policy.model": ("Policy",),

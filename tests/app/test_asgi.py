@@ -61,7 +61,7 @@ def test_reviews(client: TestClient) -> None:
 
 def test_two_policies_of_one_name() -> None:
     with pytest.raises(ConfigurationError, match="'allows'"):
-        create_app([allows, denies.named("allows")])
+        create_app([allows, denies.with_name("allows")])
 
 
 def test_applications_share_nothing() -> None:

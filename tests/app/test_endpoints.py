@@ -148,8 +148,8 @@ def test_nobody_to_ask(path: str, answered: tuple[str, bool]) -> None:
 
 def test_one_policy_alone() -> None:
     policies = [
-        policy_for("/admission/validate", Deny("first")).named("first"),
-        policy_for("/admission/validate", Deny("second")).named("second"),
+        policy_for("/admission/validate", Deny("first")).with_name("first"),
+        policy_for("/admission/validate", Deny("second")).with_name("second"),
     ]
     body = written(BODIES["/admission/validate"])
     reply = answer("/admission/validate/second", *policies, body=body)
@@ -162,7 +162,7 @@ def test_one_policy_alone_by_its_name_in_dns() -> None:
     """API servers take no underscore there; where that is another policy's own name, it is that one's."""
     body = written(BODIES["/admission/validate"])
     names = ("Owner_Label", "two_words", "two-words")
-    policies = [policy_for("/admission/validate", Deny(name)).named(name) for name in names]
+    policies = [policy_for("/admission/validate", Deny(name)).with_name(name) for name in names]
     for path, name in [*((name, name) for name in names), ("owner-label", "Owner_Label")]:
         reply = json.loads(answer(f"/admission/validate/{path}", *policies, body=body).body)
         assert reply["response"]["status"]["message"] == name

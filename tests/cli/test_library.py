@@ -1,4 +1,4 @@
-"""The list and the page of the ready policies."""
+"""The list and the page of the bundled policies."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from webhooks.cli import library as catalogue
 from webhooks.cli.main import main
 from webhooks.errors import LoadError
-from webhooks.policy.loader import library
+from webhooks.policy.loader import bundled_files
 
 from .test_main import run_installed
 
@@ -62,7 +62,7 @@ def run(*arguments: str) -> Result:
 def entry_of(folder: Path, docstring: str, monkeypatch: pytest.MonkeyPatch) -> catalogue.Entry:
     file = folder / "fine.py"
     file.write_text(POLICY.format(docstring=docstring.format()))
-    monkeypatch.setattr("webhooks.policy.loader.library", lambda: {"fine": file})
+    monkeypatch.setattr("webhooks.policy.loader.bundled_files", lambda: {"fine": file})
     return catalogue.entry("fine")
 
 
@@ -90,7 +90,7 @@ def test_one_as_text_and_as_markdown(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "    count: how many,\n        or how few.\n        Default: 1\n    words: which.\n" in text
     assert text.endswith("\n\nDenied, with nothing set::\n\n    spec: {a: c}\n")
     page = catalogue.page([entry])
-    assert page.startswith("# Ready policies\n")
+    assert page.startswith("# Bundled policies\n")
     assert "| [fine](#fine) | validating | All is fine. |\n\n## fine\n\nAll is fine.\n\nIt is `so`,\n" in page
     assert (
         '- `count` (`1`): how many,\n  or how few.\n- `words` (`["a", "b"]`): which.\n\nAllowed, with `count=2`' in page
@@ -129,10 +129,10 @@ def test_the_command_that_renews_the_page() -> None:
     assert (ended.exit_code, ended.stdout) == (0, PAGE.read_text())
 
 
-def test_the_list_has_every_ready_policy() -> None:
+def test_the_list_has_every_bundled_policy() -> None:
     ended = run()
     lines = [re.split(" {2,}", line) for line in ended.stdout.splitlines()]
-    assert (ended.exit_code, [name for name, _, _ in lines]) == (0, list(library()))
+    assert (ended.exit_code, [name for name, _, _ in lines]) == (0, list(bundled_files()))
     assert ["allowed_repos", "validating", catalogue.entry("allowed_repos").summary] in lines
 
 
@@ -145,7 +145,7 @@ def test_one_of_them() -> None:
 def test_none_of_that_name() -> None:
     ended = run("nothing")
     assert (ended.exit_code, ended.stdout) == (2, "")
-    assert ended.stderr == "webhooks: library:nothing: no ready policy of that name; webhooks library lists them\n"
+    assert ended.stderr == "webhooks: library:nothing: no bundled policy of that name; webhooks library lists them\n"
     with pytest.raises(LoadError):
         catalogue.entry("nothing")
 

@@ -56,7 +56,7 @@ def test_its_configuration_holds(kind: str, tmp_path: Path) -> None:
     [policy] = configured.read(tmp_path / "webhooks.yaml").load()
     keywords = inspect.signature(policy.function).parameters
     for name, value in policy.parameters.items():
-        assert value == policy.converted(name, keywords[name].default), "it says what holds without it"
+        assert value == policy.convert_parameter(name, keywords[name].default), "it says what holds without it"
 
 
 @pytest.mark.parametrize("kind", KINDS)

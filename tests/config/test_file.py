@@ -239,7 +239,7 @@ def test_one_file_twice_under_two_names(folder: Path) -> None:
 def test_parameters_in_any_spelling(folder: Path, name: str) -> None:
     policy = one(folder, "policies.py:labelled", f"  parameters: {{label: a, {name}: [b], maxAge: 3}}")
     assert policy.parameters == {"label": "a", "exempt_images": ["b"], "maxAge": 3}
-    assert policy.configured == policy.parameters
+    assert policy.operator_parameters == policy.parameters
 
 
 def test_what_is_said_stands_over_what_the_author_said(folder: Path) -> None:

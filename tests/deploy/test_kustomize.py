@@ -6,7 +6,7 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 
-from webhooks import Allow, __version__, ready
+from webhooks import Allow, __version__, bundled
 from webhooks.cli.main import main
 from webhooks.config import file
 from webhooks.plugins.loader import load_checked
@@ -41,8 +41,8 @@ def test_all_is_in_our_namespace(objects: list[Json]) -> None:
 
 
 def test_pods_keep_to_the_restricted_standard(objects: list[Json]) -> None:
-    """By the ready policy for it, as our namespace asks for it by its label."""
-    standard = ready("pod_security_standards")
+    """By the bundled policy for it, as our namespace asks for it by its label."""
+    standard = bundled("pod_security_standards")
     workloads = [each for each in objects if each["kind"] == "Deployment"]
     assert workloads
     for each in workloads:

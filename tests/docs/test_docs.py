@@ -102,14 +102,14 @@ def test_what_a_page_does_works(page: Path, tmp_path: Path) -> None:
             walk.take(step)
 
 
-def test_ready_policies_that_the_docs_name_are_there() -> None:
+def test_bundled_policies_that_the_docs_name_are_there() -> None:
     names = {name for page in PAGES for name in re.findall(r"\blibrary:([a-z]\w*)", page.read_text())}
     table = sections(ROOT / "docs" / "guides" / "from-gatekeeper.md")["The constraint library"]
     for constraints, ours in re.findall(r"^\| (`K8s.*) \| (.*) \|$", table, re.MULTILINE):
         found = re.findall(r"`(\w+)`", ours)
         assert len(found) == constraints.count("`K8s")
         names |= set(found)
-    assert names - loader.library().keys() == set()
+    assert names - loader.bundled_files().keys() == set()
 
 
 FIELDS = {

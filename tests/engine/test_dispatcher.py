@@ -417,7 +417,7 @@ def overrunning(kind: Kind, way: Way, gate: threading.Event, **options: Any) -> 
 
 @pytest.mark.parametrize("way", [THREAD, LOOP], ids=lambda way: way.name)
 def test_policies_that_run_one_after_another_share_the_time(way: Way, gate: threading.Event) -> None:
-    policies = [overrunning("mutating", way, gate, on_error="allow").named(name) for name in "abc"]
+    policies = [overrunning("mutating", way, gate, on_error="allow").with_name(name) for name in "abc"]
     verdict = way.decide(REVIEWS["mutating"], *policies, timeout=SOON)
     gate.set()
     assert isinstance(verdict.outcome, Allow)

@@ -174,7 +174,7 @@ def test_what_is_told_of_a_policy_is_how_it_runs(clock: Clock, gate: threading.E
 
 
 def test_policies_run_in_place_together_or_not_at_all() -> None:
-    one, two = make(allowing()).named("one"), make(allowing()).named("two")
+    one, two = make(allowing()).with_name("one"), make(allowing()).with_name("two")
     runner = Lab(one, two).runner
     promote(runner, one)
     assert runner.in_place([one])
@@ -300,7 +300,7 @@ def test_threads_past_their_deadline_are_counted_bounded_and_given_back(gate: th
         gate.wait()
         return Allow()
 
-    stuck, other = make(policy), make(allowing()).named("other")
+    stuck, other = make(policy), make(allowing()).with_name("other")
     lab = Lab(stuck, other)
 
     async def scenario() -> None:
@@ -331,7 +331,7 @@ def test_a_call_that_never_got_a_thread_keeps_none(monkeypatch: pytest.MonkeyPat
         calls.append(review)
         return Allow()
 
-    first, second = make(blocking(gate)), make(queued).named("queued")
+    first, second = make(blocking(gate)), make(queued).with_name("queued")
     lab = Lab(first, second)
 
     async def scenario() -> None:

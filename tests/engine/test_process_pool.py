@@ -159,7 +159,7 @@ def answers(review, *, said: str = "nothing"):
     }[review.name]()
 
 
-said = answers.bind(said="something").named("said")
+said = answers.bind(said="something").with_name("said")
 
 
 @validating("*/*", isolation=True)

@@ -71,4 +71,4 @@ def test_a_dispatcher_asks_by_itself() -> None:
 
     assert asyncio.run(decided()).outcome == Allow(warnings=["asked"])
     with pytest.raises(ConfigurationError, match="two policies are named"):
-        dispatcher([policy, policy.named("some")])
+        dispatcher([policy, policy.with_name("some")])

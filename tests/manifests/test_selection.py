@@ -98,8 +98,10 @@ def policies(draw: st.DrawFn) -> list[Policy]:
         def policy(review: AdmissionReview) -> Allow:
             return Allow()
 
-        within = draw(maybe(narrowing))
-        found.append(policy if within is None else replace(policy, within=_admission_match(within)))
+        operator_match = draw(maybe(narrowing))
+        found.append(
+            policy if operator_match is None else replace(policy, operator_match=_admission_match(operator_match))
+        )
     return found
 
 
@@ -155,7 +157,7 @@ def test_what_a_policy_wants_is_sent(
     labels = {name: {"kubernetes.io/metadata.name": name} if version > Version(1, 20) else {} for name in NAMESPACES}
     for body, policy in product(bodies, found):
         review = admission.decode(written(body))
-        if not (policy.wants_kind(review) and policy.wants(review)) or _is_exempt(body, target):
+        if not (policy.matches_resource(review) and policy.matches(review)) or _is_exempt(body, target):
             continue
         asking = [
             each
@@ -239,12 +241,16 @@ def _sent(policy: Policy, body: Json, version: Version = CURRENT) -> bool:
     return selects(entry.written(Target(version=version)), body, {"a": labelled})
 
 
-def _policy(*rules: str, within: Json | None = None, **told: Any) -> Policy:
+def _policy(*rules: str, operator_match: Json | None = None, **told: Any) -> Policy:
     @validating(*(rules or ("*/*",)), **{"operations": ["*"], **told})
     def policy(review: AdmissionReview) -> Allow:
         return Allow()
 
-    return policy if within is None else replace(policy, within=_admission_match(_narrowed(within)))
+    return (
+        policy
+        if operator_match is None
+        else replace(policy, operator_match=_admission_match(_narrowed(operator_match)))
+    )
 
 
 def _narrowed(told: Json) -> MatchOverride:
@@ -302,12 +308,12 @@ def test_the_network_has_a_group_of_its_own() -> None:
     "policies",
     [
         [_policy("*", "pods/*")],
-        [_policy("pods/*").named("one"), _policy("*").named("all")],
+        [_policy("pods/*").with_name("one"), _policy("*").with_name("all")],
         [_policy("*/status", "pods/*", "*")],
         [_policy(namespaces=["Bad Name!", "a"])],
         [_policy(namespaces=["Bad Name!"])],
-        [_policy(within={"excludeNamespaces": ["Bad Name!", "b"]})],
-        [_policy(namespaces=["a"], within={"namespaces": ["b"]})],
+        [_policy(operator_match={"excludeNamespaces": ["Bad Name!", "b"]})],
+        [_policy(namespaces=["a"], operator_match={"namespaces": ["b"]})],
         [_policy(namespaces=["kube-system"])],
     ],
 )
@@ -331,7 +337,7 @@ UNLABELLED = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
         (_policy("pods/*"), {"obj": {}, "subResource": "status"}, Version(1, 37)),
         (_policy(namespaces=["a", "**"]), {"obj": {}, "namespace": ..., "resource": "v1/nodes"}, Version(1, 37)),
         (
-            _policy(labels=TIER, within={"objectSelector": {"matchLabels": OWNER}}),
+            _policy(labels=TIER, operator_match={"objectSelector": {"matchLabels": OWNER}}),
             {"operation": "UPDATE", "obj": {"metadata": {"labels": TIER}}, "old": {"metadata": {"labels": OWNER}}},
             Version(1, 37),
         ),
@@ -348,8 +354,8 @@ UNLABELLED = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
 def test_what_is_easily_left_out_is_sent(policy: Policy, request_: Json, version: Version) -> None:
     body = admission_body(**{"operation": "CREATE", "namespace": "a", **request_})
     review = admission.decode(written(body))
-    assert policy.wants_kind(review)
-    assert policy.wants(review)
+    assert policy.matches_resource(review)
+    assert policy.matches(review)
     assert _sent(policy, body, version)
 
 
@@ -366,16 +372,16 @@ def test_what_is_easily_left_out_is_sent(policy: Policy, request_: Json, version
         (_policy(users=["bob"]), {}),
         (_policy(groups=["ops", "a*"]), {}),
         (_policy(labels=TIER), {}),
-        (_policy(within={"operations": ["DELETE"]}), {}),
-        (_policy(within={"resources": ["services"]}), {}),
-        (_policy(within={"excludeNamespaces": ["a"]}), {}),
-        (_policy(within={"excludeNamespaces": ["a*"]}), {}),
+        (_policy(operator_match={"operations": ["DELETE"]}), {}),
+        (_policy(operator_match={"resources": ["services"]}), {}),
+        (_policy(operator_match={"excludeNamespaces": ["a"]}), {}),
+        (_policy(operator_match={"excludeNamespaces": ["a*"]}), {}),
     ],
 )
 def test_what_no_policy_wants_is_not_sent(policy: Policy, request_: Json) -> None:
     body = admission_body(**{"obj": {"metadata": {"name": "web"}}, "namespace": "a", **request_})
     review = admission.decode(written(body))
-    assert not (policy.wants_kind(review) and policy.wants(review))
+    assert not (policy.matches_resource(review) and policy.matches(review))
     assert not _sent(policy, body)
 
 
@@ -384,7 +390,7 @@ def test_what_no_policy_wants_is_not_sent(policy: Policy, request_: Json) -> Non
     [("v1/pods", "jane", True), ("v1/configmaps", "bob", True), ("v1/configmaps", "jane", False)],
 )
 def test_policies_that_go_by_different_things_share_a_webhook(resource: str, user: str, sent: bool) -> None:
-    policies = [_policy("pods").named("all"), _policy("configmaps", users=["bob"]).named("bobs")]
+    policies = [_policy("pods").with_name("all"), _policy("configmaps", users=["bob"]).with_name("bobs")]
     [entry] = webhook_configurations.webhooks("validating", policies, Target())
     body = admission_body(obj={}, resource=resource, namespace="a", userInfo={"username": user})
     webhook = entry.written(Target())
@@ -393,6 +399,6 @@ def test_policies_that_go_by_different_things_share_a_webhook(resource: str, use
 
 
 def test_conditions_of_one_webhook_have_names_that_differ_only_where_they_must() -> None:
-    policy = _policy(namespaces=["team-*"], names=["web-*"], within={"namespaces": ["team-a*"]})
+    policy = _policy(namespaces=["team-*"], names=["web-*"], operator_match={"namespaces": ["team-a*"]})
     found = [each.name for each in conditions.of([PolicyScope.of(policy)])]
     assert found == ["namespaces", "namespaces-2", "names"]

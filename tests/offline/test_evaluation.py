@@ -270,7 +270,7 @@ def test_what_the_operator_makes_of_it(
 
 
 def test_a_denial_that_is_enforced_stands_beside_those_that_are_not() -> None:
-    found = reviewed(latest(), replace(no_latest, mode="warn"), fails, no_latest.named("hard"))
+    found = reviewed(latest(), replace(no_latest, mode="warn"), fails, no_latest.with_name("hard"))
     assert said(found.denials) == ["fails: failed: raised ValueError: oh", "hard: latest: a"]
     assert said(found.warnings) == ["no_latest: latest: a"]
 

@@ -46,7 +46,7 @@ def test_the_whole_package_is_in_it(wheel: zipfile.ZipFile) -> None:
     assert "webhooks/py.typed" in wheel.namelist()
 
 
-def test_the_ready_policies_are_in_it(wheel: zipfile.ZipFile) -> None:
+def test_the_bundled_policies_are_in_it(wheel: zipfile.ZipFile) -> None:
     inside = {
         name.removeprefix("webhooks/library/") for name in wheel.namelist() if name.startswith("webhooks/library/")
     }
@@ -70,14 +70,15 @@ def test_its_metadata(wheel: zipfile.ZipFile) -> None:
 
 
 def test_it_works_where_it_is_unpacked(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
-    """With its own ready policies, beside a user's folders of the names that a checkout has."""
+    """With its own bundled policies, beside a user's folders of the names that a checkout has."""
     wheel.extractall(tmp_path / "installed")
     for name in ("policies", "certs", "tests"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise ImportError")
     code = (
         "import webhooks, webhooks.policy.loader as loading; print(webhooks.__file__);"
-        "print(sorted(loading.library())); print(len(loading.load(f'library:{n}' for n in loading.library())));"
+        "names = sorted(loading.bundled_files()); print(names);"
+        "print(len(loading.load(f'library:{name}' for name in names)));"
         "import webhooks.cli.library as catalogue; print(len(catalogue.entries()))"
     )
     ended = subprocess.run(

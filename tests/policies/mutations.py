@@ -31,7 +31,7 @@ def _called(policy: AnyPolicy, obj: Any, request: Json) -> Any:
     gvk = {"group": group, "version": version, "kind": kind}
     body = admission_body(**{"obj": obj, "resource": resource, "kind": gvk, **request})
     review = admission.decode(written(body))
-    assert policy.match.wants_kind(review)
+    assert policy.match.matches_resource(review)
     verdict = decide(review, policy)
     response = accept_admission(body, reply("mutating", review, verdict), mutating=True)
     return response["object"] if response["allowed"] else verdict.outcome

@@ -77,7 +77,7 @@ def review_of(
 def judged(policy: AnyPolicy, spec: Any, kind: str = "Pod", **request: Any) -> Decision:
     """What a policy decides about an object with this pod; one that it says is malformed is denied."""
     review = review_of(kind, spec, **request)
-    assert policy.match.wants_kind(review)
+    assert policy.match.matches_resource(review)
     try:
         outcome = decide(review, policy).outcome
     except MalformedReview as malformed:
@@ -108,7 +108,7 @@ def check_everywhere(policy: AnyPolicy, good: Json, bad: Json) -> None:
     assert denial
     for kind in RESOURCES:
         told = f"{kind}: {good} -> {bad}"
-        assert policy.match.wants_kind(review_of(kind, good)), told
+        assert policy.match.matches_resource(review_of(kind, good)), told
         assert message(policy, good, kind) is None, told
         assert message(policy, bad, kind) == denial, told
         assert message(policy, bad, kind, old=good) == denial, told
@@ -117,9 +117,9 @@ def check_everywhere(policy: AnyPolicy, good: Json, bad: Json) -> None:
         gone = review_of(kind, None, operation="DELETE", obj=None, old=None, oldObject=bearing(kind, bad))
         assert policy(gone) == Allow(), told
         for asked in NO_POLICY_OUTCOME:
-            assert not policy.match.wants_kind(review_of(kind, bad, **asked)), told
+            assert not policy.match.matches_resource(review_of(kind, bad, **asked)), told
     for resource in ("v1/services", "v1/configmaps", "v1/namespaces", "example.org/v1/things"):
-        assert not policy.match.wants_kind(admission_review(resource=resource))
+        assert not policy.match.matches_resource(admission_review(resource=resource))
     revision = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {}, "data": {"spec": bad}}
     assert policy(admission_review(obj=revision, resource="apps/v1/controllerrevisions")) == Allow()
 

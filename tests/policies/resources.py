@@ -22,7 +22,7 @@ def check_resources(policy: AnyPolicy, good: Json, bad: Json, *limits: Json) -> 
         limits: the shapes that the limits of the good one may have.
     """
     check_everywhere(policy, spec_of(good), spec_of(bad))
-    assert policy.match.wants_kind(review_of("Deployment", spec_of(bad), old=spec_of(good)))
+    assert policy.match.matches_resource(review_of("Deployment", spec_of(bad), old=spec_of(good)))
     bad, good = {**bad, "name": "bad"}, {**good, "name": "good"}
     for kind in RESOURCES:
         assert "init container bad" in (message(policy, spec_of(good, initContainers=[good, bad]), kind) or "")
@@ -45,7 +45,7 @@ def check_resources(policy: AnyPolicy, good: Json, bad: Json, *limits: Json) -> 
 def check_resizing(policy: AnyPolicy, good: Json, bad: Json) -> None:
     """It asks about running pods that are resized."""
     review = review_of("Pod", spec_of(bad), old=spec_of(good), subResource="resize")
-    assert policy.match.wants_kind(review)
+    assert policy.match.matches_resource(review)
     assert isinstance(policy(review), Deny)
     assert policy(review_of("Pod", spec_of(bad), old=spec_of(bad), subResource="resize")) == Allow()
 

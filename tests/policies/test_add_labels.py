@@ -59,7 +59,7 @@ def test_nothing_is_added_unless_told() -> None:
     ],
 )
 def test_it_asks_about_what_people_make(request_: Json, wanted: bool) -> None:
-    assert add_labels.match.wants_kind(admission_review(**request_)) is wanted
+    assert add_labels.match.matches_resource(admission_review(**request_)) is wanted
 
 
 @pytest.mark.parametrize("labels", ["owner", ["owner"], {"owner": 5}, {"owner": None}], ids=repr)

@@ -59,5 +59,5 @@ def test_every_container_counts(kind: str, list_: str) -> None:
 def test_containers_put_into_running_pods_count_too() -> None:
     spec = spec_of(ephemeralContainers=[mounting(PLACE)])
     assert message(automount, spec, old=spec_of(), subResource="ephemeralcontainers")
-    assert automount.match.wants_kind(review_of("Pod", spec, old=spec_of(), subResource="ephemeralcontainers"))
+    assert automount.match.matches_resource(review_of("Pod", spec, old=spec_of(), subResource="ephemeralcontainers"))
     assert message(automount, spec, old=spec, subResource="ephemeralcontainers") is None

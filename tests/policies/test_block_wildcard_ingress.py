@@ -36,7 +36,7 @@ def test_hosts_are_named(spec: Json, problem: str | None, group: str) -> None:
 
 def test_requests() -> None:
     check_requests(block_wildcard_ingress, ingress(rules=[HOST]), ingress(rules=[{}]))
-    assert block_wildcard_ingress.match.wants_kind(asked(ingress(group="extensions")))
+    assert block_wildcard_ingress.match.matches_resource(asked(ingress(group="extensions")))
     old = ingress(rules=[{"host": "*.a.com"}, {"host": "*.b.com"}])
     assert message(block_wildcard_ingress, ingress(rules=[{"host": "*.b.com"}]), old) is None
     assert message(block_wildcard_ingress, ingress(rules=[{"host": "*.c.com"}]), old)

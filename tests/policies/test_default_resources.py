@@ -99,7 +99,7 @@ def test_pods_with_resources_for_the_whole_are_left_alone() -> None:
     ],
 )
 def test_it_asks_about_new_pods_alone(request_: Json, wanted: bool) -> None:
-    assert default_resources.match.wants_kind(admission_review(**request_)) is wanted
+    assert default_resources.match.matches_resource(admission_review(**request_)) is wanted
 
 
 @pytest.mark.parametrize("shape", [each for each in SHAPES if each != {}], ids=repr)

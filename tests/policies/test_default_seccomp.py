@@ -78,7 +78,7 @@ def test_windows_pods_which_may_have_no_profile_get_none() -> None:
     ],
 )
 def test_it_asks_about_new_pods_alone(request_: Json, wanted: bool) -> None:
-    assert default_seccomp.match.wants_kind(admission_review(**request_)) is wanted
+    assert default_seccomp.match.matches_resource(admission_review(**request_)) is wanted
 
 
 @pytest.mark.parametrize("obj", [{}, {"spec": None}, None], ids=repr)

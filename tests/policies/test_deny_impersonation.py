@@ -54,7 +54,7 @@ def impersonating(**spec: Any) -> Any:
 @pytest.mark.parametrize(("parameters", "spec", "message"), REQUESTS, ids=repr)
 def test_who_may_not_be_impersonated(parameters: Json, spec: Json, message: str | None, verb: str) -> None:
     review = impersonating(**spec, verb=verb)
-    assert deny_impersonation.match.wants_kind(review)
+    assert deny_impersonation.match.matches_resource(review)
     opinion = deny_impersonation.bind(**parameters)(review)
     if message is None:
         assert opinion == NoOpinion()
@@ -80,12 +80,12 @@ def test_who_may_not_be_impersonated(parameters: Json, spec: Json, message: str 
     ids=repr,
 )
 def test_it_asks_about_impersonation_alone(spec: Json, wanted: bool) -> None:
-    assert deny_impersonation.match.wants_kind(impersonating(**{"name": "joe", **spec})) is wanted
+    assert deny_impersonation.match.matches_resource(impersonating(**{"name": "joe", **spec})) is wanted
 
 
 def test_it_asks_about_no_paths() -> None:
     review = access_review(nonResourceAttributes={"path": "/users", "verb": "impersonate"})
-    assert not deny_impersonation.match.wants_kind(review)
+    assert not deny_impersonation.match.matches_resource(review)
 
 
 @pytest.mark.parametrize("name", ["names", "except_users", "except_groups"])

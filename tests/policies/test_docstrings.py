@@ -1,4 +1,4 @@
-"""What the ready policies say of themselves is so: their parameters, and what becomes of their examples."""
+"""What the bundled policies say of themselves is so: their parameters, and what becomes of their examples."""
 
 import ast
 import inspect
@@ -9,7 +9,7 @@ import yaml
 
 from webhooks import Allow, Deny, NoOpinion
 from webhooks.cli.library import Example, entry
-from webhooks.policy.loader import library, load
+from webhooks.policy.loader import bundled_files, load
 from webhooks.policy.model import Kind
 from webhooks.reviews import admission
 
@@ -17,7 +17,7 @@ from ..support.builders import WIRES, AnyPolicy, Json, access_body, admission_bo
 from ..support.caller import accept_admission, accept_authorization, accept_images
 from .objects import RESOURCES, bearing, spec_of
 
-every_policy = pytest.mark.parametrize("name", library())
+every_policy = pytest.mark.parametrize("name", bundled_files())
 
 # What examples say comes of them, by the kind of policy: what must not come of it, and what must.
 OUTCOMES: dict[Kind, tuple[set[str], set[str]]] = {
@@ -82,8 +82,8 @@ def asked(policy: AnyPolicy, obj: Json) -> Json:
 def answered(policy: AnyPolicy, body: Json) -> tuple[Any, bytes]:
     """What the policy says to a request that it wants, and the answer's body."""
     review = WIRES[policy.kind].decode(written(body))
-    assert policy.match.wants_kind(review)
-    assert policy.match.wants(review)
+    assert policy.match.matches_resource(review)
+    assert policy.match.matches(review)
     verdict = decide(review, policy)
     assert verdict.results[0].failure is None, verdict.results[0].failure
     return verdict.outcome, reply(policy.kind, review, verdict)

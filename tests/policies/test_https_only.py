@@ -42,7 +42,7 @@ def test_requests() -> None:
     check_requests(https_only, ingress(NO_HTTP, tls=TLS), ingress(tls=TLS))
     check_requests(https_only, ingress(NO_HTTP, tls=TLS), ingress(NO_HTTP))
     assert message(https_only, ingress(), ingress(tls=TLS)) == "spec.tls is missing"
-    assert https_only.match.wants_kind(asked(ingress(group="extensions")))
+    assert https_only.match.matches_resource(asked(ingress(group="extensions")))
 
 
 def test_shapes() -> None:

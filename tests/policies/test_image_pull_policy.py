@@ -77,7 +77,7 @@ def test_ephemeral_containers_as_older_servers_send_them() -> None:
     ],
 )
 def test_it_asks_about_pods_alone(request_: Json, wanted: bool) -> None:
-    assert image_pull_policy.match.wants_kind(admission_review(**request_)) is wanted
+    assert image_pull_policy.match.matches_resource(admission_review(**request_)) is wanted
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_nothing_is_added_unless_told() -> None:
     ],
 )
 def test_it_asks_about_new_pods_alone(request_: Json, wanted: bool) -> None:
-    assert inject_sidecar.match.wants_kind(admission_review(**request_)) is wanted
+    assert inject_sidecar.match.matches_resource(admission_review(**request_)) is wanted
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ METADATA = some(
 @settings(max_examples=60)
 def test_twice_is_once(policy: AnyPolicy, kind: str, spec: Json, metadata: Json, old: Json | None) -> None:
     request = {"operation": "CREATE" if old is None else "UPDATE", "old": old and bearing(kind, old)}
-    if not policy.match.wants_kind(admission_review(resource=RESOURCES[kind], **request)):
+    if not policy.match.matches_resource(admission_review(resource=RESOURCES[kind], **request)):
         kind, request = "Pod", {}
     obj = bearing(kind, spec)
     obj["metadata"].update(metadata)

@@ -58,12 +58,12 @@ def test_namespaces_are_kept(parameters: Json, spec: Json, message: str | None) 
     ids=repr,
 )
 def test_it_asks_about_deleting_namespaces_alone(spec: Json, wanted: bool) -> None:
-    assert protect_namespaces.match.wants_kind(deleting(**{"name": "kube-system", **spec})) is wanted
+    assert protect_namespaces.match.matches_resource(deleting(**{"name": "kube-system", **spec})) is wanted
 
 
 def test_it_asks_about_no_paths() -> None:
     review = access_review(nonResourceAttributes={"path": "/api/v1/namespaces/kube-system", "verb": "delete"})
-    assert not protect_namespaces.match.wants_kind(review)
+    assert not protect_namespaces.match.matches_resource(review)
 
 
 @pytest.mark.parametrize("name", ["namespaces", "except_groups"])

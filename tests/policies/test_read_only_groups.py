@@ -46,7 +46,7 @@ REQUESTS: list[tuple[Json, str | None]] = [
 def test_members_only_read(spec: Json, message: str | None) -> None:
     policy = read_only_groups.bind(groups=["others", "auditors"])
     review = access_review(**spec, groups=["admins", "auditors"])
-    assert policy.match.wants_kind(review)
+    assert policy.match.matches_resource(review)
     assert policy(review) == (NoOpinion() if message is None else Deny(message))
     for groups in (["admins"], [], None, ["auditors2"], ["AUDITORS"]):
         assert policy(access_review(**spec, groups=groups)) == NoOpinion()

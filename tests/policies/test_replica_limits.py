@@ -47,7 +47,7 @@ def outside(replicas: int) -> str:
 def test_numbers_are_in_a_range(replicas: int, allowed: bool, kind: str) -> None:
     assert message(some, workload(replicas, kind)) == (None if allowed else outside(replicas))
     review = scaling(replicas or None, WORKLOADS[kind], old=3)
-    assert some.match.wants_kind(review)
+    assert some.match.matches_resource(review)
     assert some(review) == (Allow() if allowed else Deny(outside(replicas)))
 
 
@@ -84,8 +84,8 @@ def test_what_a_deployment_controls_is_its_own_affair() -> None:
 def test_requests(kind: str) -> None:
     check_requests(some, workload(2, kind), workload(9, kind))
     assert message(some, workload(8, kind), workload(9, kind)) == outside(8)
-    assert not some.match.wants_kind(admission_review(resource="apps/v1/daemonsets"))
-    assert not some.match.wants_kind(admission_review(resource="batch/v1/jobs"))
+    assert not some.match.matches_resource(admission_review(resource="apps/v1/daemonsets"))
+    assert not some.match.matches_resource(admission_review(resource="batch/v1/jobs"))
 
 
 def test_shapes() -> None:

@@ -88,7 +88,7 @@ def test_nothing_but_annotations_is_decoded() -> None:
 
 @pytest.mark.parametrize(("request_", "wanted"), PEOPLES)
 def test_it_asks_about_what_people_make(request_: Json, wanted: bool) -> None:
-    assert required_annotations.match.wants_kind(admission_review(**request_)) is wanted
+    assert required_annotations.match.matches_resource(admission_review(**request_)) is wanted
 
 
 @pytest.mark.parametrize(

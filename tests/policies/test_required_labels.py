@@ -83,7 +83,7 @@ def test_nothing_but_labels_is_decoded() -> None:
 @pytest.mark.parametrize(("request_", "wanted"), PEOPLES)
 def test_it_asks_about_what_people_make(request_: Json, wanted: bool) -> None:
     verdict = decide(admission_review(**{"obj": pod(), **request_}), required_labels) if wanted else None
-    assert required_labels.match.wants_kind(admission_review(**request_)) is wanted
+    assert required_labels.match.matches_resource(admission_review(**request_)) is wanted
     assert verdict is None or isinstance(verdict.outcome, Deny)
 
 

@@ -51,7 +51,7 @@ def test_everywhere() -> None:
     good, bad = container(readinessProbe=HTTP), container("bad", livenessProbe=HTTP)
     check_everywhere(policy, spec_of(good), spec_of(bad))
     for kind in RESOURCES:
-        assert policy.match.wants_kind(review_of(kind, spec_of(bad), old=spec_of(good)))
+        assert policy.match.matches_resource(review_of(kind, spec_of(bad), old=spec_of(good)))
         others = {"initContainers": [container("init")], "ephemeralContainers": [container("debug")]}
         assert message(policy, spec_of(good, **others), kind) is None
         assert "bad" in (message(policy, spec_of(good, bad, **others), kind) or "")

@@ -196,7 +196,7 @@ def test_nothing_is_rewritten_unless_told() -> None:
     ],
 )
 def test_it_asks_about_what_bears_pods(request_: Json, wanted: bool) -> None:
-    assert rewrite_registry.match.wants_kind(admission_review(**request_)) is wanted
+    assert rewrite_registry.match.matches_resource(admission_review(**request_)) is wanted
 
 
 @pytest.mark.parametrize("registries", ["a.io", ["a.io"], {"a.io": 5}, None], ids=repr)

@@ -111,11 +111,12 @@ def test_whom_the_hours_bind(parameters: Json, spec: Json, bound: bool) -> None:
     ids=repr,
 )
 def test_it_asks_about_changes_alone(spec: Json, wanted: bool) -> None:
-    assert working_hours.match.wants_kind(deleting(**spec)) is wanted
+    assert working_hours.match.matches_resource(deleting(**spec)) is wanted
 
 
 def test_it_asks_about_no_paths() -> None:
-    assert not working_hours.match.wants_kind(access_review(nonResourceAttributes={"path": "/x", "verb": "delete"}))
+    review = access_review(nonResourceAttributes={"path": "/x", "verb": "delete"})
+    assert not working_hours.match.matches_resource(review)
 
 
 @pytest.mark.parametrize(

@@ -63,14 +63,14 @@ def test_a_policy_takes_a_name_a_timeout_and_what_failures_count_as(decorator: D
 def test_a_policy_may_be_isolated_and_stays_so(decorator: Decorator) -> None:
     policy = decorator(isolation=True)(allow)
     assert policy.isolation
-    assert policy.named("other").isolation
+    assert policy.with_name("other").isolation
 
 
 @pytest.mark.parametrize("kind", ["mutating", "validating"])
 def test_a_policy_for_admission_tells_its_side_effects(kind: str) -> None:
     decorator = DECORATORS[kind]
     assert decorator()(allow).side_effects == "none"
-    assert decorator(side_effects="none_on_dry_run")(allow).named("other").side_effects == "none_on_dry_run"
+    assert decorator(side_effects="none_on_dry_run")(allow).with_name("other").side_effects == "none_on_dry_run"
     with pytest.raises(ConfigurationError, match="side_effects is 'none', 'none_on_dry_run' or 'some', not 'None'"):
         decorator(side_effects="None")(allow)
 
@@ -256,9 +256,9 @@ def test_admission_policies_want_what_they_name(decorator: Any) -> None:
     )(allow)
     review = admission_review("DELETE", old=pod(labels={"app": "web"}))
     for _ in range(2):
-        assert policy.match.wants_kind(review)
-        assert policy.match.wants(review)
-    assert not policy.match.wants(admission_review("DELETE", old=pod(), namespace="team-b"))
+        assert policy.match.matches_resource(review)
+        assert policy.match.matches(review)
+    assert not policy.match.matches(admission_review("DELETE", old=pod(), namespace="team-b"))
 
 
 def test_authorizers_may_want_paths_alone() -> None:

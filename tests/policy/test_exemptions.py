@@ -76,10 +76,10 @@ def test_all_that_is_given_must_fit(review: Any, given: dict[str, Any], covered:
 @pytest.mark.parametrize(("expires", "expired"), [(None, False), (PAST, True), (FUTURE, False)])
 def test_expiry(expires: float | None, expired: bool) -> None:
     exemption = exempting(namespaces=["*"], expires=expires)
-    assert exemption.expired is expired
-    assert exemption.end == ("" if expires is None else exemption.end)
+    assert exemption.is_expired is expired
+    assert exemption.expiry == ("" if expires is None else exemption.expiry)
     if expires == PAST:
-        assert exemption.end == "2020-01-31 00:00 UTC"
+        assert exemption.expiry == "2020-01-31 00:00 UTC"
 
 
 def deny(review: Any) -> Deny:

@@ -5,7 +5,7 @@ import pytest
 
 from webhooks.errors import ConfigurationError, LoadError
 from webhooks.policy import loader
-from webhooks.policy.loader import library, load, load_file
+from webhooks.policy.loader import bundled_files, load, load_file
 
 POLICY = """
 from webhooks import Allow, validating
@@ -62,15 +62,15 @@ def test_a_path_may_be_a_link(tmp_path: Path) -> None:
     assert names(tmp_path / "link") == names(tmp_path / "b.py") == ["a"]
 
 
-def test_the_ready_policies_are_found_by_name() -> None:
-    assert {"allowed_repos", "default_seccomp", "protect_namespaces", "required_labels"} <= set(library())
-    assert names(*(f"library:{name}" for name in library())) == list(library())
+def test_the_bundled_policies_are_found_by_name() -> None:
+    assert {"allowed_repos", "default_seccomp", "protect_namespaces", "required_labels"} <= set(bundled_files())
+    assert names(*(f"library:{name}" for name in bundled_files())) == list(bundled_files())
 
 
-def test_the_ready_policies_lie_inside_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bundled_policies_lie_inside_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, {"library/only.py": POLICY.format(name="only")})
     monkeypatch.setattr(loader.resources, "files", lambda package: tmp_path)
-    assert list(library()) == ["only"]
+    assert list(bundled_files()) == ["only"]
     assert names("library:only") == ["only"]
 
 
@@ -83,11 +83,11 @@ def helper(review):
     return Allow()
 
 def make():
-    return validating("pods")(helper).named("made")
+    return validating("pods")(helper).with_name("made")
 
 first = validating("pods")(helper)
 alias = first
-_kept = validating("pods")(helper).named("kept")
+_kept = validating("pods")(helper).with_name("kept")
 """
     assert names(write(tmp_path, {"a.py": text}) / "a.py") == ["helper"]
 
@@ -98,7 +98,7 @@ _kept = validating("pods")(helper).named("kept")
         'several = [validating("pods", name="lost")(check)]',
         'class Holder:\n    inside = validating("pods", name="lost")(check)',
         'made = validating("pods", name="lost")(check)\nmade = validating("pods", name="kept")(check)',
-        'kept = validating("pods", name="kept")(check)\nkept.named("lost")',
+        'kept = validating("pods", name="kept")(check)\nkept.with_name("lost")',
     ],
 )
 def test_a_policy_that_no_name_holds_is_an_error_and_not_left_out(lost: str, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_what_a_file_imports_is_not_its_own(tmp_path: Path, monkeypatch: pytest.
     text = """
 from imported_policies import theirs, other
 theirs = theirs
-bound = other.bind(most=5).named("bound")
+bound = other.bind(most=5).with_name("bound")
 """
     theirs = """
 from webhooks import Allow, validating
@@ -184,7 +184,7 @@ pickle.loads(pickle.dumps(Limit(1)))
 def limited(review, *, limit: Limit = Limit(5)):
     return Allow()
 
-bound = limited.bind(limit={"most": 2}).named("bound")
+bound = limited.bind(limit={"most": 2}).with_name("bound")
 """
     limited, bound = load([str(write(tmp_path, {"a.py": text}) / "a.py")])
     assert limited.parameters == {}
@@ -231,7 +231,7 @@ BROKEN: dict[str, tuple[str, str]] = {
         f'{HEAD}@validating("pods")  # HERE\n@mutating("pods")\ndef policy(review):\n    return Allow()\n',
         "a policy is made of a function, under one decorator",
     ),
-    "a bad name": (called('.named("a b")'), "'a b' is no name"),
+    "a bad name": (called('.with_name("a b")'), "'a b' is no name"),
     "a parameter of the wrong type": (
         called('.bind(most="5")', "review, *, most: int"),
         "policy 'policy', parameter 'most': Expected `int`, got `str`",
@@ -261,7 +261,7 @@ BROKEN: dict[str, tuple[str, str]] = {
         "policy 'policy', parameter 'most': ",
     ),
     "another policy of the same name": (
-        called('.named("policy")', name="other"),
+        called('.with_name("policy")', name="other"),
         "two policies are named 'policy', the other is at ",
     ),
 }
@@ -328,7 +328,7 @@ def test_a_source_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.
         load([source])
     assert str(caught.value).startswith(f"{source}: no ")
     if source.startswith("library:"):
-        assert str(caught.value).endswith("no ready policy of that name; webhooks library lists them")
+        assert str(caught.value).endswith("no bundled policy of that name; webhooks library lists them")
 
 
 def test_a_name_that_is_misspelt_is_told() -> None:

@@ -63,12 +63,12 @@ def test_binding_makes_another_policy_and_leaves_the_first_alone() -> None:
 
 
 def test_naming_makes_another_policy_and_leaves_the_first_alone() -> None:
-    named = required.bind(labels=["owner"]).named("owned")
+    named = required.bind(labels=["owner"]).with_name("owned")
     assert (named.name, required.name) == ("owned", "required")
     assert named.parameters == {"labels": ["owner"]}
     for name in ("", "a b", "a/b", 5):
         with pytest.raises(ConfigurationError, match="is no name for a policy"):
-            required.named(name)  # type: ignore[arg-type]
+            required.with_name(name)  # type: ignore[arg-type]
 
 
 class Label(TypedDict):
@@ -177,4 +177,4 @@ def test_a_policy_cannot_be_changed() -> None:
 
 def test_a_policy_is_equal_to_itself_alone() -> None:
     assert required != required.bind(labels=["a"])
-    assert len({required, required.named("b"), required}) == 2
+    assert len({required, required.with_name("b"), required}) == 2

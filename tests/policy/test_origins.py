@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from webhooks import Allow, Policy, authenticating, authorizing, image_policy, mutating, validating
-from webhooks.policy.origins import Origin
+from webhooks.policy.model import Origin
 
 AnyPolicy = Policy[Any, Any]
 
@@ -75,7 +75,7 @@ def images_of_more(review: Any) -> Allow:
 
 
 bound = validator.bind(most=2)  # bind
-named = bound.named("other")  # named
+named = bound.with_name("other")  # named
 
 WRITTEN: dict[str, AnyPolicy] = {
     "validating": validator,
@@ -126,12 +126,12 @@ def plain(review: Any) -> Allow:
 def test_a_policy_knows_where_it_was_bound_or_named() -> None:
     bound = validator.bind(most=5)
     line = inspect.getlineno(inspect.currentframe()) - 1  # type: ignore[arg-type]
-    named = bound.named("owned")
+    named = bound.with_name("owned")
     assert (bound.origin.path, bound.origin.line) == (__file__, line)
     assert (named.origin.path, named.origin.line) == (__file__, line + 2)
 
 
 def test_an_author_is_whoever_asks_from_outside() -> None:
     line = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
-    origin = Origin.of_author("one")
+    origin = Origin.from_stack("one")
     assert (origin.path, origin.line, origin.name) == (__file__, line, "one")

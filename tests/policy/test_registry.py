@@ -15,7 +15,7 @@ def policy(name: str, decorator: Any = None) -> Policy[Any, Any]:
     def allow(review: Any) -> Allow:
         return Allow()
 
-    return (decorator or validating("pods"))(allow).named(name)  # type: ignore[no-any-return]
+    return (decorator or validating("pods"))(allow).with_name(name)  # type: ignore[no-any-return]
 
 
 def selected(registry: Registry, kind: Kind, review: Any) -> list[str]:

@@ -337,12 +337,12 @@ READY = """\
 from webhooks import *
 
 # First what adds containers, and then what changes them.
-proxy = ready("inject_sidecar").bind(container={"name": "proxy", "image": "docker.io/proxy:1"}, namespaces=["*"])
-labels = ready("add_labels").bind(labels={"region": "eu-1", "example.com/team": "web"})
-resources = ready("default_resources").bind(limits={"memory": "128Mi"})
-seccomp = ready("default_seccomp")
-pulled = ready("image_pull_policy")
-mirror = ready("rewrite_registry").bind(registries={"docker.io": "mirror.example.com/hub"})
+proxy = bundled("inject_sidecar").bind(container={"name": "proxy", "image": "docker.io/proxy:1"}, namespaces=["*"])
+labels = bundled("add_labels").bind(labels={"region": "eu-1", "example.com/team": "web"})
+resources = bundled("default_resources").bind(limits={"memory": "128Mi"})
+seccomp = bundled("default_seccomp")
+pulled = bundled("image_pull_policy")
+mirror = bundled("rewrite_registry").bind(registries={"docker.io": "mirror.example.com/hub"})
 
 
 @mutating("*/*")
@@ -405,6 +405,6 @@ def test_item_24_called_again(tmp_path: Path, figure: Figure) -> None:
             if response != {"uid": body["request"]["uid"], "allowed": True}:
                 wrong.append(name)
                 second += "patch" in response
-    figure(24, "reinvocation with ready policies that mutate", f"{first} patches, then {second}", "then none")
+    figure(24, "reinvocation with bundled policies that mutate", f"{first} patches, then {second}", "then none")
     assert first > 10
     assert wrong == []

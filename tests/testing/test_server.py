@@ -293,7 +293,7 @@ def test_a_policy_that_cannot_be_isolated_leaves_nothing_behind() -> None:
     assert threading.active_count() == before
 
 
-@pytest.mark.parametrize("policies", [["nothing.py"], ["library:nothing"], [owned, owned.named("owned")]])
+@pytest.mark.parametrize("policies", [["nothing.py"], ["library:nothing"], [owned, owned.with_name("owned")]])
 def test_policies_that_do_not_load(policies: list[Any]) -> None:
     with pytest.raises(ConfigurationError):
         Server(*policies)

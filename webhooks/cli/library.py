@@ -1,4 +1,4 @@
-"""What the ready policies say of themselves: their docstrings, taken apart, as a list and as a page.
+"""What the bundled policies say of themselves: their docstrings, taken apart, as a list and as a page.
 
 A docstring is a line that sums it up, paragraphs that say why, ``Parameters:``, and examples, each below a line such as
 ``Allowed, with ``name=value``::``. Values hold for the examples that follow too, until another one has a ``with``.
@@ -19,11 +19,11 @@ _HEADING = re.compile(r"(?P<outcome>[A-Z][a-z ]+)(?P<with>, with .+)?::", re.DOT
 _PARAMETER = re.compile(r"^    (\w+): ((?:.+(?:\n {8}.+)*))", re.MULTILINE)
 
 _PAGE = """\
-# Ready policies
+# Bundled policies
 
 Use them by name, `webhooks serve --policies library:NAME`; with parameters of your own in a
 [configuration](configuration.md), in camel case if so wished; or in a file of policies, by
-[`ready("NAME").bind(...)`](../guides/writing-policies.md#parameters). `webhooks library` lists them,
+[`bundled("NAME").bind(...)`](../guides/writing-policies.md#parameters). `webhooks library` lists them,
 `webhooks library NAME` shows one.
 
 The examples show what matters of an object, which is a pod where they name no kind. What changes is shown before and
@@ -59,7 +59,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A ready policy, as its docstring tells of it."""
+    """A bundled policy, as its docstring tells of it."""
 
     name: str
     kind: str
@@ -70,22 +70,22 @@ class Entry:
 
 
 def entries() -> list[Entry]:
-    """All ready policies.
+    """All bundled policies.
 
     Raises:
         ValueError: a docstring is not as it must be.
         LoadError: a policy does not load.
     """
-    return [_entry(path) for path in loader.library().values()]
+    return [_entry(path) for path in loader.bundled_files().values()]
 
 
 def entry(name: str) -> Entry:
-    """One ready policy.
+    """One bundled policy.
 
     Raises:
         LoadError: there is none of that name.
     """
-    return _entry(loader.ready_file(name))
+    return _entry(loader.bundled_file(name))
 
 
 def listing(found: Iterable[Entry]) -> str:

@@ -162,16 +162,16 @@ def review(**options: Any) -> None:
 
 
 def _names(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
-    from webhooks.policy.loader import library
+    from webhooks.policy.loader import bundled_files
 
-    return [name for name in library() if name.startswith(typed)]
+    return [name for name in bundled_files() if name.startswith(typed)]
 
 
 @main.command(epilog="Try it: webhooks library required_labels")
 @click.argument("name", required=False, shell_complete=_names)
 @click.option("--markdown", is_flag=True, help="As a page for reading in a browser.")
 def library(name: str | None, markdown: bool) -> None:
-    """List the ready policies, or show all about the one of that NAME."""
+    """List the bundled policies, or show all about the one of that NAME."""
     from webhooks.cli import library as catalogue
 
     found = catalogue.entries() if name is None else [catalogue.entry(name)]

@@ -81,7 +81,7 @@ class Configuration:
     @property
     def places(self) -> list[Path]:
         """The files and folders that policies come from, which may not be there."""
-        return [path for entry in self.entries for path in loading.places(entry.use, self.file.parent)]
+        return [path for entry in self.entries for path in loading.watched_paths(entry.use, self.file.parent)]
 
     def load(self) -> list[AnyPolicy]:
         """Load the policies, with all that is said of them.
@@ -141,5 +141,5 @@ def ended(policies: Iterable[AnyPolicy]) -> Iterator[str]:
     """The exemptions that have ended, a line each, for people."""
     for policy in policies:
         for exemption in policy.exemptions:
-            if exemption.expired:
-                yield f"policy {policy.name}: {exemption.notice}: remove it"
+            if exemption.is_expired:
+                yield f"policy {policy.name}: {exemption.expiry_notice}: remove it"

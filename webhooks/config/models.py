@@ -120,7 +120,7 @@ class PolicyEntry(Model):
         str,
         Field(
             min_length=1,
-            description="A file or folder, FILE.py:POLICY, library:NAME for a ready policy, or package.module:POLICY.",
+            description="A file or folder, FILE.py:POLICY, library:NAME (bundled), or package.module:POLICY.",
         ),
     ]
     name: Annotated[

@@ -15,7 +15,7 @@ from webhooks.kube.label_selectors import Selector
 from webhooks.kube.resource_rules import Rule, both, rules
 from webhooks.policy import loader
 from webhooks.policy.exemptions import Exemption
-from webhooks.policy.matching import AccessMatch, AdmissionMatch, ImageMatch, operations
+from webhooks.policy.matching import AccessMatch, AdmissionMatch, ImageMatch, parse_operations
 from webhooks.policy.model import AnyPolicy, Kind, Match
 
 _ADMISSION = frozenset(
@@ -83,7 +83,7 @@ class Entry:
         return replace(
             self._with_parameters(policy),
             name=entry.name or policy.name,
-            within=self._within(policy),
+            operator_match=self._within(policy),
             mode=entry.mode,
             on_error=entry.on_error or policy.on_error,
             timeout=policy.timeout if entry.timeout is None else entry.timeout,
@@ -91,11 +91,11 @@ class Entry:
             exemptions=tuple(
                 self._exemption(each, number, policy.kind) for number, each in enumerate(entry.exemptions)
             ),
-            base=policy,
+            derived_from=policy,
         )
 
     def _with_parameters(self, policy: AnyPolicy) -> AnyPolicy:
-        missing = dict.fromkeys(policy.unset)
+        missing = dict.fromkeys(policy.missing_parameters)
         spelled: dict[str, str] = {}
         for given, value in self.entry.parameters.items():
             name = parameter(policy, given)
@@ -157,8 +157,12 @@ def with_parameter(policy: AnyPolicy, name: str, value: Any) -> AnyPolicy:
         ValueError: the value has the wrong type.
     """
     value = copy.deepcopy(value)
-    taken = copy.deepcopy(policy.converted(name, value))
-    return replace(policy, parameters={**policy.parameters, name: taken}, configured={**policy.configured, name: value})
+    taken = copy.deepcopy(policy.convert_parameter(name, value))
+    return replace(
+        policy,
+        parameters={**policy.parameters, name: taken},
+        operator_parameters={**policy.operator_parameters, name: value},
+    )
 
 
 def _plain(name: str) -> str:
@@ -185,7 +189,7 @@ def _namespaces(match: MatchOverride) -> Globs:
 def _admission_match(match: MatchOverride) -> AdmissionMatch:
     return AdmissionMatch(
         rules(match.resources or ("*/*",)),
-        operations(match.operations or ("*",)),
+        parse_operations(match.operations or ("*",)),
         _namespaces(match),
         _globs(match.names),
         Selector.parse(match.object_selector),

@@ -58,7 +58,7 @@ class ResponseNotes(msgspec.Struct, eq=False):
 
     def add_ended(self, policy: str, exemption: Exemption) -> None:
         """Note that a policy was asked, since an exemption has ended."""
-        self._warnings[f"{policy}: {exemption.notice}"] = None
+        self._warnings[f"{policy}: {exemption.expiry_notice}"] = None
         self.exemptions += ((policy, exemption),)
 
     def on(self, outcome: T) -> T:

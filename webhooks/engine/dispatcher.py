@@ -116,4 +116,4 @@ def budget(timeout: float | None) -> float:
 
 
 def _if_wanted(policy: AnyPolicy, review: Any) -> list[AnyPolicy]:
-    return [policy] if policy.wants_kind(review) and policy.wants(review) else []
+    return [policy] if policy.matches_resource(review) and policy.matches(review) else []

@@ -242,7 +242,7 @@ class IsolatedPolicyPool:
         process = await _Process.start()
         self._processes.add(process)
         origin = self._policy.origin
-        charge = _encode(WorkerSpec(origin.home, origin.name, dict(self._policy.configured)))
+        charge = _encode(WorkerSpec(origin.module_file, origin.name, dict(self._policy.operator_parameters)))
         try:
             async with asyncio.timeout(_START_TIME):
                 reply = await process.ask(charge, _START_TIME)

@@ -68,7 +68,7 @@ def _exempt(policy: AnyPolicy, review: Any, notes: ResponseNotes) -> bool:
     ended = None
     for exemption in policy.exemptions:
         if exemption.covers(review.fresh()):
-            if not exemption.expired:
+            if not exemption.is_expired:
                 notes.add_exemption(policy.name, exemption)
                 return True
             ended = exemption
@@ -100,7 +100,7 @@ def _threaded(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
     patches: list[bytes | None] = []
     notes = ResponseNotes()
     for policy in policies:
-        if not policy.unconditional and not policy.wants(review):
+        if not policy.is_unconditional and not policy.matches(review):
             continue  # asked again for each, since those before may have changed what it goes by
         if policy.exemptions and _exempt(policy, review, notes):
             continue

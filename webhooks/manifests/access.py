@@ -29,7 +29,7 @@ def conditions(policies: Sequence[AnyPolicy], groups: Sequence[str]) -> list[str
 
 def _wanted(policy: AnyPolicy) -> str:
     """That a policy wants it, as far as can be said."""
-    matches = [each for each in (policy.match, policy.within) if isinstance(each, AccessMatch)]
+    matches = [each for each in (policy.match, policy.operator_match) if isinstance(each, AccessMatch)]
     return all_of([part for match in matches for part in _parts(match)])
 
 

@@ -54,9 +54,9 @@ def _matches(policy: AnyPolicy) -> Iterator[AdmissionMatch]:
     """What the author and the operator have to say; both have to hold."""
     assert isinstance(policy.match, AdmissionMatch)
     yield policy.match
-    if policy.within is not None:
-        assert isinstance(policy.within, AdmissionMatch)
-        yield policy.within
+    if policy.operator_match is not None:
+        assert isinstance(policy.operator_match, AdmissionMatch)
+        yield policy.operator_match
 
 
 def _narrowing(globs: Iterator[Globs]) -> tuple[Globs, ...]:

@@ -82,10 +82,10 @@ def collect(settings: Settings, policies: Iterable[AnyPolicy], configuration: Co
 
 
 def _collect_policies(sources: Sources, policies: Iterable[AnyPolicy]) -> None:
-    """The files that policies stand in, in the order of the policies; ready ones are in the image already."""
-    ready = {str(path): name for name, path in loading.library().items()}
+    """The files that policies stand in, in the order of the policies; bundled ones are in the image already."""
+    ready = {str(path): name for name, path in loading.bundled_files().items()}
     package = Path(str(resources.files("webhooks")))
-    for home in dict.fromkeys(policy.origin.home for policy in policies):
+    for home in dict.fromkeys(policy.origin.module_file for policy in policies):
         path = Path(home)
         if home in ready:
             sources.told.append(f"--policies=library:{ready[home]}")
@@ -100,7 +100,7 @@ def _collect_configuration(sources: Sources, configuration: Configuration) -> No
     _put(sources.configuration, "webhooks.yaml", configuration.file)
     sources.told.append(f"--config={HOME}/webhooks.yaml")
     folder = _absolute(configuration.file).parent
-    for path in dict.fromkeys(file for place in configuration.places for file in loading.files(place)):
+    for path in dict.fromkeys(file for place in configuration.places for file in loading.policy_files(place)):
         _put(sources.policies, _below(path, folder, configuration.file), path)
 
 

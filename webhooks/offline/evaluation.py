@@ -176,8 +176,8 @@ def _denied(results: Iterable[Result], mode: Mode) -> Iterator[Message]:
 
 def _warnings(verdict: Verdict) -> Iterator[Message]:
     for policy, exemption in verdict.exemptions:
-        if exemption.expired:
-            yield Message(policy, exemption.notice)
+        if exemption.is_expired:
+            yield Message(policy, exemption.expiry_notice)
     for result in verdict.results:
         if result.outcome is not None:
             yield from (Message(result.policy.name, text) for text in result.outcome.warnings)
@@ -188,5 +188,5 @@ def _warnings(verdict: Verdict) -> Iterator[Message]:
 
 def _exempted(verdict: Verdict) -> Iterator[Message]:
     for policy, exemption in verdict.exemptions:
-        if not exemption.expired:
+        if not exemption.is_expired:
             yield Message(policy, exemption.reason)

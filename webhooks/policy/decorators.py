@@ -13,8 +13,7 @@ from webhooks.kube.registered import MAX_TIMEOUT
 from webhooks.kube.resource_rules import rules
 from webhooks.policy import matching
 from webhooks.policy.matching import AccessMatch, AdmissionMatch, AnyMatch, ImageMatch
-from webhooks.policy.model import AnyPolicy, Kind, Match, OnError, Policy, SideEffects, checked_name
-from webhooks.policy.origins import Origin
+from webhooks.policy.model import AnyPolicy, Kind, Match, OnError, Origin, Policy, SideEffects, check_name
 from webhooks.reviews.admission import AdmissionReview
 from webhooks.reviews.authentication import TokenReview
 from webhooks.reviews.authorization import AccessReview
@@ -72,9 +71,9 @@ def _deciding(kind: Kind, match: Match, terms: PolicyOptions) -> Callable[[Calla
     def decorate(function: Callable[..., Any]) -> AnyPolicy:
         _check_failures(kind, terms.on_error)
         _check_function(function)
-        name = checked_name(function.__name__ if terms.name is None else terms.name)
+        name = check_name(function.__name__ if terms.name is None else terms.name)
         terms.check(name)
-        origin = Origin.of_author(name)
+        origin = Origin.from_stack(name)
         return Policy(
             name, kind, function, match, terms.timeout, terms.on_error, origin, terms.isolation, terms.side_effects
         )
@@ -126,7 +125,7 @@ def _admission_match(
 ) -> AdmissionMatch:
     return AdmissionMatch(
         rules(_some(resources)),
-        matching.operations(operations),
+        matching.parse_operations(operations),
         _globs(namespaces),
         _globs(names),
         Selector.parse(labels),

@@ -35,33 +35,33 @@ class Exemption:
     expires: float | None = None
 
     @property
-    def expired(self) -> bool:
+    def is_expired(self) -> bool:
         """Whether it has ended."""
         return self.expires is not None and self.expires <= time.time()
 
     @property
-    def end(self) -> str:
+    def expiry(self) -> str:
         """When it ends, as people write it."""
         return "" if self.expires is None else datetime.fromtimestamp(self.expires, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
     @property
-    def notice(self) -> str:
+    def expiry_notice(self) -> str:
         """What people are told of it once it has ended."""
-        return f"an exemption ended {self.end} ({self.reason})"
+        return f"an exemption ended {self.expiry} ({self.reason})"
 
     def covers(self, review: AdmissionReview | AccessReview | ImageReview) -> bool:
         """Whether the review is one of those. One that cannot be read is none of them."""
         try:
             return (
                 (self.namespaces is EVERYTHING or self.namespaces.match(review.namespace))
-                and (self.names is EVERYTHING or self._fits_name(review))
+                and (self.names is EVERYTHING or self._matches_name(review))
                 and (self.users is EVERYTHING or self.users.match(_user(review)))
-                and (not self.images or self._cover(_images(review)))
+                and (not self.images or self._covers_images(_images(review)))
             )
         except (MalformedReview, ValueError):
             return False
 
-    def _fits_name(self, review: Any) -> bool:
+    def _matches_name(self, review: Any) -> bool:
         """Whether the object's name fits; where the server is still to make one, whether whatever it makes will."""
         begun = getattr(review, "generate_name", "")
         if not begun:
@@ -69,7 +69,7 @@ class Exemption:
         beginnings = (text[:-1] for text in self.names.texts or () if text.endswith("*") and not is_pattern(text[:-1]))
         return any(begun.startswith(beginning) for beginning in beginnings)
 
-    def _cover(self, images: Sequence[ImageReference]) -> bool:
+    def _covers_images(self, images: Sequence[ImageReference]) -> bool:
         return bool(images) and all(any(map(image.matches, self.images)) for image in images)
 
 

@@ -1,4 +1,4 @@
-"""From files to policies: a file, a folder of files, or ``library:NAME`` for one of the ready policies."""
+"""From files to policies: a file, a folder of files, or ``library:NAME`` for one of the bundled policies."""
 
 import importlib.util
 import re
@@ -13,7 +13,7 @@ from threading import current_thread, main_thread
 from types import CodeType, ModuleType
 
 from webhooks.errors import ConfigurationError, LoadError
-from webhooks.policy.model import AnyPolicy, Policy, watching
+from webhooks.policy.model import AnyPolicy, Policy, collect_policies
 from webhooks.policy.registry import Registry
 
 LIBRARY = "library:"
@@ -26,7 +26,7 @@ def load(sources: Iterable[str]) -> Registry:
     """Load policies.
 
     Args:
-        sources: paths of files and folders, and names of ready policies.
+        sources: paths of files and folders, and names of bundled policies.
 
     Raises:
         ConfigurationError: something does not load, or does not fit together; `LoadError` names the file and line.
@@ -60,7 +60,7 @@ def _find(use: str, folder: Path) -> list[AnyPolicy]:
     return [policy for file in _files(source) for policy in load_file(file)]
 
 
-def places(use: str, folder: Path) -> list[Path]:
+def watched_paths(use: str, folder: Path) -> list[Path]:
     """The files and folders whose contents decide what `find` finds: those that are likely to change."""
     if use.startswith(LIBRARY) or (_OBJECT.fullmatch(use) and not _IN_FILE.fullmatch(use)):
         return []
@@ -68,39 +68,39 @@ def places(use: str, folder: Path) -> list[Path]:
     return [(folder / (in_file["file"] if in_file else use)).absolute()]
 
 
-def files(place: Path) -> list[Path]:
+def policy_files(place: Path) -> list[Path]:
     """The policy files at a place: it, or those that it holds; none where there is nothing."""
     return _folder(place) if place.is_dir() else [place]
 
 
-def library() -> dict[str, Path]:
-    """The ready policies, by name: in an installed package beside us, in a checkout in its own folder."""
+def bundled_files() -> dict[str, Path]:
+    """The bundled policies, by name: in an installed package beside us, in a checkout in its own folder."""
     here = Path(str(resources.files("webhooks")))
     folder = here / "library" if (here / "library").is_dir() else here.parent / "policies"
     return {file.stem: file for file in _folder(folder)}
 
 
-def ready_file(name: str) -> Path:
-    """The file of one of the ready policies.
+def bundled_file(name: str) -> Path:
+    """The file of one of the bundled policies.
 
     Raises:
-        LoadError: there is no ready policy of that name.
+        LoadError: there is no bundled policy of that name.
     """
-    files = library()
+    files = bundled_files()
     if name not in files:
         near = get_close_matches(name, files, n=1)
         hint = f"perhaps {near[0]} is meant; " if near else ""
-        raise LoadError(f"no ready policy of that name; {hint}webhooks library lists them", path=f"{LIBRARY}{name}")
+        raise LoadError(f"no bundled policy of that name; {hint}webhooks library lists them", path=f"{LIBRARY}{name}")
     return files[name]
 
 
-def ready(name: str) -> AnyPolicy:
-    """One of the ready policies, for a policy file that sets its parameters with `bind`.
+def bundled(name: str) -> AnyPolicy:
+    """One of the bundled policies, for a policy file that sets its parameters with `bind`.
 
     Raises:
-        LoadError: there is no ready policy of that name.
+        LoadError: there is no bundled policy of that name.
     """
-    [policy] = load_file(ready_file(name))
+    [policy] = load_file(bundled_file(name))
     return policy
 
 
@@ -110,12 +110,12 @@ def load_file(path: Path) -> list[AnyPolicy]:
     Raises:
         LoadError: the file cannot be read, raises, or holds no policy.
     """
-    with watching() as made:
+    with collect_policies() as created:
         module = _execute(path)
-    own = [policy for policy in made if policy.origin.home == str(path)]
+    own = [policy for policy in created if policy.origin.module_file == str(path)]
     named = {id(each): name for name, each in vars(module).items() if isinstance(each, Policy)}
     for policy in own:
-        if id(policy) not in named and not any(other.base is policy for other in made):
+        if id(policy) not in named and not any(other.derived_from is policy for other in created):
             raise LoadError(
                 f"no name of this file holds the policy {policy.name!r}: give it one, beginning with _ if it is not "
                 "to be served",
@@ -165,7 +165,7 @@ def _imported(module: str, name: str) -> AnyPolicy:
 
 def _files(source: str) -> Iterator[Path]:
     if source.startswith(LIBRARY):
-        yield ready_file(source.removeprefix(LIBRARY))
+        yield bundled_file(source.removeprefix(LIBRARY))
         return
     path = Path(source).absolute()
     if path.is_dir():

@@ -14,10 +14,10 @@ from webhooks.reviews.images import ImageReview
 
 @dataclass(frozen=True, slots=True)
 class AdmissionMatch:
-    """Which admission reviews a policy wants.
+    """Which admission reviews a policy matches.
 
     Attributes:
-        unconditional: whether `wants` holds for every review of the kinds that it wants.
+        is_unconditional: whether `matches` holds for every review of the kinds that it matches.
     """
 
     rules: tuple[Rule, ...]
@@ -27,21 +27,21 @@ class AdmissionMatch:
     labels: Selector = field(default_factory=Selector)
     users: Globs = EVERYTHING
     groups: Globs = EVERYTHING
-    unconditional: bool = field(init=False)
+    is_unconditional: bool = field(init=False)
 
     def __post_init__(self) -> None:
         globs = (self.namespaces, self.names, self.users, self.groups)
         narrowed = any(each is not EVERYTHING for each in globs) or bool(self.labels.requirements)
-        object.__setattr__(self, "unconditional", not narrowed)
+        object.__setattr__(self, "is_unconditional", not narrowed)
 
-    def wants_kind(self, review: AdmissionReview) -> bool:
+    def matches_resource(self, review: AdmissionReview) -> bool:
         """Whether the resource and the operation fit, which many reviews share."""
         resource = review.resource
         return review.operation in self.operations and any(
             rule.matches(resource.group, resource.version, resource.resource, review.subresource) for rule in self.rules
         )
 
-    def wants(self, review: AdmissionReview) -> bool:
+    def matches(self, review: AdmissionReview) -> bool:
         """Whether, of those, this one fits too. Selectors ask the object and the old one: either will do.
 
         Raises:
@@ -58,7 +58,7 @@ class AdmissionMatch:
 
 @dataclass(frozen=True, slots=True)
 class AccessMatch:
-    """Which access reviews a policy wants: those about the resources, and those about the paths."""
+    """Which access reviews a policy matches: those about the resources, and those about the paths."""
 
     rules: tuple[Rule, ...]
     paths: Globs
@@ -68,7 +68,7 @@ class AccessMatch:
     users: Globs = EVERYTHING
     groups: Globs = EVERYTHING
 
-    def wants_kind(self, review: AccessReview) -> bool:
+    def matches_resource(self, review: AccessReview) -> bool:
         """Whether the resource or path and the verb fit."""
         if not self.verbs.match(review.verb):
             return False
@@ -79,11 +79,11 @@ class AccessMatch:
         )
 
     @property
-    def unconditional(self) -> bool:
-        """As `AdmissionMatch.unconditional`."""
+    def is_unconditional(self) -> bool:
+        """As `AdmissionMatch.is_unconditional`."""
         return all(each is EVERYTHING for each in (self.namespaces, self.names, self.users, self.groups))
 
-    def wants(self, review: AccessReview) -> bool:
+    def matches(self, review: AccessReview) -> bool:
         """Whether, of those, this one fits too."""
         return (
             self.namespaces.match(review.namespace)
@@ -95,20 +95,20 @@ class AccessMatch:
 
 @dataclass(frozen=True, slots=True)
 class ImageMatch:
-    """Which image reviews a policy wants."""
+    """Which image reviews a policy matches."""
 
     namespaces: Globs = EVERYTHING
 
-    def wants_kind(self, review: ImageReview) -> bool:  # noqa: ARG002
+    def matches_resource(self, review: ImageReview) -> bool:  # noqa: ARG002
         """All image reviews are of one kind."""
         return True
 
     @property
-    def unconditional(self) -> bool:
-        """As `AdmissionMatch.unconditional`."""
+    def is_unconditional(self) -> bool:
+        """As `AdmissionMatch.is_unconditional`."""
         return self.namespaces is EVERYTHING
 
-    def wants(self, review: ImageReview) -> bool:
+    def matches(self, review: ImageReview) -> bool:
         """Whether the namespace fits."""
         return self.namespaces.match(review.namespace)
 
@@ -117,18 +117,18 @@ class ImageMatch:
 class AnyMatch:
     """All reviews: tokens have nothing to choose by."""
 
-    unconditional = True
+    is_unconditional = True
 
-    def wants_kind(self, review: object) -> bool:  # noqa: ARG002
+    def matches_resource(self, review: object) -> bool:  # noqa: ARG002
         """All."""
         return True
 
-    def wants(self, review: object) -> bool:  # noqa: ARG002
+    def matches(self, review: object) -> bool:  # noqa: ARG002
         """All."""
         return True
 
 
-def operations(names: Sequence[str]) -> frozenset[str]:
+def parse_operations(names: Sequence[str]) -> frozenset[str]:
     """Read operations, ``*`` for all.
 
     Raises:

@@ -30,7 +30,7 @@ class Registry:
         if other is not policy:
             raise ConfigurationError(
                 f"{policy.origin}: two policies are named {policy.name!r}, the other is at {other.origin}; "
-                'give one of them a name of its own: .named("...")'
+                'give one of them a name of its own: .with_name("...")'
             )
         try:
             policy.check_parameters()
@@ -53,13 +53,13 @@ class Registry:
         candidates, unconditional = self._known.get(key) or self._remember(key, review)
         if unconditional or kind == "mutating":
             return candidates
-        return [policy for policy in candidates if policy.wants(review)]
+        return [policy for policy in candidates if policy.matches(review)]
 
     def _remember(self, key: tuple[Kind, Hashable], review: Any) -> tuple[tuple[AnyPolicy, ...], bool]:
         if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
-        candidates = tuple(policy for policy in self if policy.kind == key[0] and policy.wants_kind(review))
-        found = candidates, all(policy.unconditional for policy in candidates)
+        candidates = tuple(policy for policy in self if policy.kind == key[0] and policy.matches_resource(review))
+        found = candidates, all(policy.is_unconditional for policy in candidates)
         if len(repr(key)) <= _MAX_KEY:
             self._known[key] = found
         return found

@@ -75,12 +75,12 @@ class PolicyReloader:
 
     def _files(self) -> Iterator[Path]:
         for source in self._settings.policies:
-            for place in loading.places(source, Path()):
-                yield from loading.files(place)
+            for place in loading.watched_paths(source, Path()):
+                yield from loading.policy_files(place)
         if self._configuration is not None:
             yield self._configuration.file
             for place in self._configuration.places:
-                yield from loading.files(place)
+                yield from loading.policy_files(place)
 
     def _build(self) -> list[AnyPolicy]:
         """Load what has changed. Until that has ended, however long it takes, what is in the files is not asked."""

@@ -1,4 +1,4 @@
-"""What holds for every ready policy."""
+"""What holds for every bundled policy."""
 
 import ast
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from webhooks.engine.dispatcher import Verdict
-from webhooks.policy.loader import library, load
+from webhooks.policy.loader import bundled_files, load
 from webhooks.reviews import admission, authorization, images
 
 from ..support.builders import GROUPS, WIRES, decide, recorded, reply, spelled, written
@@ -26,7 +26,7 @@ NO_POLICY_OUTCOME = {  # by the requests that were recorded
     "storage_class",
 }
 
-every_policy = pytest.mark.parametrize("path", library().values(), ids=library())
+every_policy = pytest.mark.parametrize("path", bundled_files().values(), ids=bundled_files())
 
 
 @every_policy
@@ -55,7 +55,7 @@ def test_real_requests_never_make_it_fail(path: Path, group: str) -> None:
     asked = 0
     for body in (spelled(body, group) for body in bodies.values()):
         review = wire.decode(written(body))
-        if not (policy.match.wants_kind(review) and policy.match.wants(review)):
+        if not (policy.match.matches_resource(review) and policy.match.matches(review)):
             continue
         asked += 1
         verdict: Verdict = decide(review, policy, in_place=True)
