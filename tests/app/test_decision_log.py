@@ -26,7 +26,7 @@ from webhooks import (
 )
 from webhooks.app.asgi import WebhookApp
 from webhooks.app.decision_log import DecisionLog, Record
-from webhooks.auth.authenticator import Client
+from webhooks.auth.client import Client
 from webhooks.errors import MalformedReview
 from webhooks.http.responses import JsonResponse
 from webhooks.observability.log_writer import LIMIT

@@ -25,7 +25,7 @@ from webhooks import (
 )
 from webhooks.app.asgi import WebhookApp
 from webhooks.app.review_metrics import MetricsSnapshot, page
-from webhooks.auth.authenticator import ANONYMOUS, Client
+from webhooks.auth.client import ANONYMOUS, Client
 from webhooks.http.responses import JsonResponse
 from webhooks.observability.metrics import Buckets, Counter, Gauge, Histogram, MetricRegistry
 from webhooks.plugins.loader import PluginContext

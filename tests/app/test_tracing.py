@@ -24,7 +24,7 @@ from webhooks import AdmissionReview, Allow, Deny, Policy, Replace, authorizing,
 from webhooks.app.asgi import WebhookApp
 from webhooks.app.decision_log import DecisionLog
 from webhooks.app.tracing import Tracing
-from webhooks.auth.authenticator import Client
+from webhooks.auth.client import Client
 from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.http.responses import JsonResponse
 from webhooks.policy.registry import Registry

@@ -15,8 +15,9 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from webhooks import Allow, certificates, create_app, validating
-from webhooks.auth.authenticator import ANONYMOUS, Authentication, Authenticator, Client, Rejection
-from webhooks.auth.token_file import TokenFile, TokenHash, seal
+from webhooks.auth.authenticator import Authenticator
+from webhooks.auth.client import ANONYMOUS, Authentication, Client, Rejection
+from webhooks.auth.token_file import TokenFile, TokenHash, hash_token
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.plugins.loader import PluginContext
 
@@ -56,7 +57,7 @@ APISERVER = {
 
 
 def callers(*names: str, **more: Any) -> Authenticator:
-    return Authenticator(MetricRegistry(), names=names, **more)
+    return Authenticator(MetricRegistry(), allowed_names=names, **more)
 
 
 # One certificate, one decision.
@@ -76,7 +77,7 @@ def callers(*names: str, **more: Any) -> Authenticator:
     ],
 )
 def test_a_listed_name(allowed: tuple[str, ...], known_as: str) -> None:
-    assert callers(*allowed).meet(APISERVER) == Client(known_as)
+    assert callers(*allowed).authenticate_connection(APISERVER) == Client(known_as)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_a_listed_name(allowed: tuple[str, ...], known_as: str) -> None:
     ],
 )
 def test_names_are_exact(allowed: str) -> None:
-    met = callers(allowed).meet(APISERVER)
+    met = callers(allowed).authenticate_connection(APISERVER)
     assert isinstance(met, Rejection)
     assert (met.code, met.reason) == (403, "unlisted_certificate")
     assert "apiserver, apiserver.svc, spiffe://cluster/apiserver" in met.message
@@ -107,19 +108,19 @@ def test_names_are_exact(allowed: str) -> None:
 
 @pytest.mark.parametrize("certificate", [None, {}])
 def test_no_certificate(certificate: Mapping[str, Any] | None) -> None:
-    met = callers().meet(certificate)
+    met = callers().authenticate_connection(certificate)
     assert isinstance(met, Rejection)
     assert met.reason == "no_certificate"
-    assert Authenticator(MetricRegistry()).meet(certificate) is ANONYMOUS
+    assert Authenticator(MetricRegistry()).authenticate_connection(certificate) is ANONYMOUS
 
 
 def test_a_certificate_without_a_name_has_a_number() -> None:
     for subject in ((), ((("commonName", ""),),)):
-        assert callers().meet({"subject": subject, "serialNumber": "0A"}) == Client("serial 0A")
+        assert callers().authenticate_connection({"subject": subject, "serialNumber": "0A"}) == Client("serial 0A")
 
 
 def test_a_certificate_that_was_not_asked_for_names_nobody() -> None:
-    assert Authenticator(MetricRegistry()).meet(APISERVER) is ANONYMOUS
+    assert Authenticator(MetricRegistry()).authenticate_connection(APISERVER) is ANONYMOUS
 
 
 # Tokens, one in each request.
@@ -138,10 +139,10 @@ class FixedIssuer:
     def __init__(self) -> None:
         self.asked = 0
 
-    def user(self, sealed: TokenHash, token: bytes) -> str | Rejection | None:
+    def verify(self, token_hash: TokenHash, token: bytes) -> str | Rejection | None:
         if not self.asked:
             return None
-        return "issued" if sealed == seal(b"issued-token") else Rejection(401, "bad_token", token.decode())
+        return "issued" if token_hash == hash_token(b"issued-token") else Rejection(401, "bad_token", token.decode())
 
     async def refresh(self) -> None:
         self.asked += 1
@@ -168,7 +169,7 @@ class FixedIssuer:
     ],
 )
 def test_a_token_of_the_file(authorization: bytes | None, expected: str, tokens: TokenFile) -> None:
-    found = Authenticator(MetricRegistry(), tokens=tokens).identify(ANONYMOUS, authorization)
+    found = Authenticator(MetricRegistry(), token_file=tokens).authenticate_request(ANONYMOUS, authorization)
     assert found is not None
     if isinstance(found, Rejection):
         assert (found.code, found.reason) == (401, expected)
@@ -178,26 +179,28 @@ def test_a_token_of_the_file(authorization: bytes | None, expected: str, tokens:
 
 
 def test_a_certificate_and_a_token(tokens: TokenFile) -> None:
-    both = callers("apiserver", tokens=tokens)
-    met = both.meet(APISERVER)
-    found = both.identify(met, b"Bearer good-token")
+    both = callers("apiserver", token_file=tokens)
+    met = both.authenticate_connection(APISERVER)
+    found = both.authenticate_request(met, b"Bearer good-token")
     assert found == Client("apiserver", "jane")
     assert str(found) == "apiserver as jane"
-    assert isinstance(both.identify(met, None), Rejection)
-    assert isinstance(both.identify(both.meet(None), b"Bearer good-token"), Rejection)
-    assert isinstance(both.identify(callers("other").meet(APISERVER), b"Bearer good-token"), Rejection)
+    assert isinstance(both.authenticate_request(met, None), Rejection)
+    assert isinstance(both.authenticate_request(both.authenticate_connection(None), b"Bearer good-token"), Rejection)
+    assert isinstance(
+        both.authenticate_request(callers("other").authenticate_connection(APISERVER), b"Bearer good-token"), Rejection
+    )
 
 
 def test_a_file_and_an_issuer(tokens: TokenFile) -> None:
     issuer = FixedIssuer()
-    either = Authenticator(MetricRegistry(), tokens=tokens, issuer=issuer)
+    either = Authenticator(MetricRegistry(), token_file=tokens, issuer=issuer)
 
     def identified(authorization: bytes) -> Authentication:
-        return asyncio.run(either.identify_later(ANONYMOUS, authorization))
+        return asyncio.run(either.authenticate_request_async(ANONYMOUS, authorization))
 
     assert identified(b"Bearer good-token") == Client(user="jane")
     assert issuer.asked == 0
-    assert either.identify(ANONYMOUS, b"Bearer issued-token") is None
+    assert either.authenticate_request(ANONYMOUS, b"Bearer issued-token") is None
     assert identified(b"Bearer issued-token") == Client(user="issued")
     assert issuer.asked == 1
     assert isinstance(identified(b"Bearer another-token"), Rejection)
@@ -205,7 +208,7 @@ def test_a_file_and_an_issuer(tokens: TokenFile) -> None:
 
 def test_where_nothing_is_asked_for_everybody_may_call() -> None:
     everybody = Authenticator(MetricRegistry())
-    assert everybody.identify(everybody.meet(None), None) is ANONYMOUS
+    assert everybody.authenticate_request(everybody.authenticate_connection(None), None) is ANONYMOUS
     assert str(ANONYMOUS) == ""
 
 
@@ -221,7 +224,7 @@ def test_handshakes_that_fail(failure: OSError, reason: str | None) -> None:
     if isinstance(failure, ssl.SSLCertVerificationError):
         failure.verify_message = "certificate has expired"
     meters = MetricRegistry()
-    Authenticator(meters, names=()).note_failure(failure, "127.0.0.1")
+    Authenticator(meters, allowed_names=()).record_failed_handshake(failure, "127.0.0.1")
     counted = meters.by_name["webhooks_clients_rejected"].values
     assert counted == ({(reason,): 1.0} if reason else {})
 
@@ -334,7 +337,7 @@ def test_the_log_tells_who_was_refused_and_why(server: Server, folder: Path, ca:
     record = json.loads(server.errors.await_line("unlisted\\n{", start))
     assert (record["level"], record["logger"]) == ("warning", "webhooks.auth")
     assert record["message"] == (
-        "refused a caller at 127.0.0.1: its certificate is for none that may call: unlisted\n{, web"
+        "rejected a client at 127.0.0.1: no name of its certificate is allowed: unlisted\n{, web"
     )
 
 
@@ -545,7 +548,7 @@ def site() -> PluginContext:
 
 @pytest.mark.parametrize("mounted", [False, True])
 def test_tokens_under_another_server(mounted: bool, tokens: TokenFile, site: PluginContext) -> None:
-    app = create_app([allows], site, callers=Authenticator(site.meters, tokens=tokens))
+    app = create_app([allows], site, callers=Authenticator(site.meters, token_file=tokens))
     client = TestClient(Starlette(routes=[Mount("/hooks", app)]) if mounted else app)
     root = "/hooks" if mounted else ""
     good = {**REVIEWS, "Authorization": "Bearer good-token"}
@@ -561,16 +564,16 @@ def test_tokens_under_another_server(mounted: bool, tokens: TokenFile, site: Plu
 
 
 def test_a_certificate_cannot_be_seen_under_another_server(site: PluginContext) -> None:
-    client = TestClient(create_app([allows], site, callers=Authenticator(site.meters, names=["apiserver"])))
+    client = TestClient(create_app([allows], site, callers=Authenticator(site.meters, allowed_names=["apiserver"])))
     assert client.post(VALIDATE, content=GOOD, headers=REVIEWS).status_code == 403
 
 
 def test_tokens_are_followed_under_another_server(
     tokens: TokenFile, site: PluginContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webhooks.auth.token_file._LOOK", 0.01)
+    monkeypatch.setattr("webhooks.auth.token_file._POLL_INTERVAL", 0.01)
     new = {**REVIEWS, "Authorization": "Bearer new-token"}
-    with TestClient(create_app([allows], site, callers=Authenticator(site.meters, tokens=tokens))) as client:
+    with TestClient(create_app([allows], site, callers=Authenticator(site.meters, token_file=tokens))) as client:
         (tmp_path / "tokens.csv").write_text("new-token,joe\n")
         await_true(lambda: client.post(VALIDATE, content=GOOD, headers=new).status_code == 200, "it is taken over")
 

@@ -16,8 +16,9 @@ from joserfc.registry import HeaderParameter
 
 from webhooks import certificates
 from webhooks.auth import oidc
-from webhooks.auth.authenticator import ANONYMOUS, Authentication, Authenticator, Client, Rejection
-from webhooks.auth.oidc import ALGORITHMS, INTERVAL, LASTING, LEEWAY, OidcIssuer
+from webhooks.auth.authenticator import Authenticator
+from webhooks.auth.client import ANONYMOUS, Authentication, Client, Rejection
+from webhooks.auth.oidc import ALGORITHMS, CACHE_TTL, LEEWAY, MIN_FETCH_INTERVAL, OidcIssuer
 from webhooks.observability.metrics import MetricRegistry
 
 from ..support.issuer import Issuer, issuing
@@ -70,10 +71,10 @@ class Asking:
 
     async def about(self, token: str | bytes) -> Authentication:
         token = token if isinstance(token, bytes) else token.encode()
-        return await self.callers.identify_later(ANONYMOUS, b"Bearer " + token)
+        return await self.callers.authenticate_request_async(ANONYMOUS, b"Bearer " + token)
 
     def at_once(self, token: str) -> Authentication | None:
-        return self.callers.identify(ANONYMOUS, f"Bearer {token}".encode())
+        return self.callers.authenticate_request(ANONYMOUS, f"Bearer {token}".encode())
 
     @property
     def failures(self) -> float:
@@ -202,7 +203,7 @@ FORGED: Mapping[str, Callable[[Issuer], str | bytes]] = {
         issuer.token().split(".")[0],
         part({"alg": "ES256", "kid": "first", "jwk": STRANGER.as_dict(private=False)}),
     ),
-    "another subject": forged,
+    "is not allowed: 'joe'": forged,
     "unsigned": lambda issuer: unsigned(issuer, "none"),
     "unsigned in another spelling": lambda issuer: unsigned(issuer, "None"),
     "no signature": lambda issuer: unsigned(issuer, "ES256"),
@@ -305,7 +306,7 @@ async def test_a_new_key_is_fetched_when_a_token_names_it(issuer: Issuer, clock:
     asking = Asking(issuer)
     assert await asking.about(issuer.token()) == JANE
     issuer.keys["second"] = jwk.RSAKey.generate_key(2048)
-    clock.passed += INTERVAL
+    clock.passed += MIN_FETCH_INTERVAL
     token = issuer.token("second", algorithm="RS256")
     assert asking.at_once(token) is None
     assert await asking.about(token) == JANE
@@ -320,7 +321,7 @@ async def test_keys_are_not_fetched_more_often_than_that(issuer: Issuer, clock: 
     for number in range(20):
         assert refused(asking.at_once(issuer.token(f"invented-{number}", STRANGER))) == BAD
     assert issuer.fetches == 1
-    clock.passed += INTERVAL
+    clock.passed += MIN_FETCH_INTERVAL
     assert refused(await asking.about(issuer.token("invented", STRANGER))) == BAD
     assert refused(asking.at_once(issuer.token("another", STRANGER))) == BAD
     assert issuer.fetches == 2
@@ -338,13 +339,13 @@ async def test_known_tokens_are_looked_at_again_after_a_while(issuer: Issuer, cl
     token = issuer.token(exp=int(time.time()) + 3600)
     assert await asking.about(token) == JANE
     issuer.keys["first"], issuer.keys["second"] = STRANGER, issuer.keys["first"]
-    clock.passed += LASTING - 1
+    clock.passed += CACHE_TTL - 1
     assert asking.at_once(token) == JANE
     assert issuer.fetches == 1
     clock.passed += 2
     assert asking.at_once(token) == JANE  # by the old keys, while the new ones are fetched beside
-    assert asking.oidc._fetching is not None
-    await asking.oidc._fetching
+    assert asking.oidc._fetch is not None
+    await asking.oidc._fetch
     assert refused(asking.at_once(token)) == BAD
     assert issuer.fetches == 2
 
@@ -363,11 +364,11 @@ async def test_known_tokens_end(issuer: Issuer, clock: Clock) -> None:
 @running
 async def test_only_so_many_tokens_are_known_at_once(issuer: Issuer, clock: Clock) -> None:
     asking = Asking(issuer)
-    for number in range(oidc._MAX_KNOWN + 10):
-        asking.oidc._keep(str(number).encode(), {"sub": "jane", "exp": time.time() + 60})
-    assert len(asking.oidc._known) == oidc._MAX_KNOWN
-    assert b"9" not in asking.oidc._known
-    assert b"10" in asking.oidc._known
+    for number in range(oidc._MAX_CACHED_TOKENS + 10):
+        asking.oidc._remember(str(number).encode(), {"sub": "jane", "exp": time.time() + 60})
+    assert len(asking.oidc._cache) == oidc._MAX_CACHED_TOKENS
+    assert b"9" not in asking.oidc._cache
+    assert b"10" in asking.oidc._cache
 
 
 @running
@@ -387,7 +388,7 @@ async def test_while_the_issuer_is_away_its_keys_are_used_on(issuer: Issuer, clo
     assert await asking.about(issuer.token()) == JANE
     issuer.away = True
     for times in range(1, 4):
-        clock.passed += LASTING + 1
+        clock.passed += CACHE_TTL + 1
         now = int(clock.time())
         token = issuer.token(jti=str(times), exp=int(time.time()) + 7200)
         assert asking.at_once(token) == JANE, now
@@ -395,7 +396,7 @@ async def test_while_the_issuer_is_away_its_keys_are_used_on(issuer: Issuer, clo
         assert asking.failures == times
         assert asking.at_once(token) == JANE
     issuer.away = False
-    clock.passed += INTERVAL
+    clock.passed += MIN_FETCH_INTERVAL
     assert refused(await asking.about(issuer.token("invented", STRANGER))) == BAD
     assert asking.failures == 3
 
@@ -409,25 +410,34 @@ async def test_before_the_issuer_was_there_it_cannot_be_told_who_calls(issuer: I
     assert refused(asking.at_once(token)) == (503, "no_keys")
     assert issuer.fetches == 1
     issuer.away = False
-    clock.passed += INTERVAL
+    clock.passed += MIN_FETCH_INTERVAL
     assert await asking.about(token) == JANE
 
 
 CONFIGURATION = "/realm/.well-known/openid-configuration"
 PUBLISHED: Mapping[str, tuple[Callable[[Issuer], Any], str]] = {
-    "another issuer": (lambda issuer: about_itself(f"{issuer.url}/", f"{issuer.url}/keys"), "the issuer calls itself"),
-    "no issuer": (lambda issuer: about_itself(None, f"{issuer.url}/keys"), "the issuer calls itself None"),
-    "keys without TLS": (lambda issuer: about_itself(issuer.url, "http://127.0.0.1/keys"), "not at https: 'http://"),
-    "keys at a file": (lambda issuer: about_itself(issuer.url, "file:///etc/passwd"), "not at https: 'file:"),
+    "another issuer": (
+        lambda issuer: about_itself(f"{issuer.url}/", f"{issuer.url}/keys"),
+        "the issuer in its own metadata is",
+    ),
+    "no issuer": (lambda issuer: about_itself(None, f"{issuer.url}/keys"), "the issuer in its own metadata is None"),
+    "keys without TLS": (
+        lambda issuer: about_itself(issuer.url, "http://127.0.0.1/keys"),
+        "not an https URL: 'http://",
+    ),
+    "keys at a file": (lambda issuer: about_itself(issuer.url, "file:///etc/passwd"), "not an https URL: 'file:"),
     "no place of keys": (lambda issuer: {CONFIGURATION: {"issuer": issuer.url}}, "KeyError: 'jwks_uri'"),
     "no JSON": (lambda _: {CONFIGURATION: b"<html>"}, "JSONDecodeError"),
     "no mapping": (lambda _: {CONFIGURATION: b"[]"}, "TypeError"),
-    "too much": (lambda _: {CONFIGURATION: b" " * 1024 * 1024 + b"{}"}, "has more than 1048576 bytes"),
+    "too much": (lambda _: {CONFIGURATION: b" " * 1024 * 1024 + b"{}"}, "more than 1048576 bytes"),
     "elsewhere": (lambda _: {CONFIGURATION: None}, "503 Service Unavailable"),
-    "no keys": (lambda _: {"/realm/keys": {"keys": []}}, "it publishes no keys"),
+    "no keys": (lambda _: {"/realm/keys": {"keys": []}}, "the issuer publishes no RSA or ECDSA keys"),
     "no list of keys": (lambda _: {"/realm/keys": {}}, "KeyError: 'keys'"),
-    "a shared secret": (lambda _: {"/realm/keys": {"keys": [{"kty": "oct", "kid": "first", "k": "AA"}]}}, "no keys"),
-    "a small key": (lambda _: {"/realm/keys": {"keys": [small_key()]}}, "it publishes no keys"),
+    "a shared secret": (
+        lambda _: {"/realm/keys": {"keys": [{"kty": "oct", "kid": "first", "k": "AA"}]}},
+        "the issuer publishes no RSA",
+    ),
+    "a small key": (lambda _: {"/realm/keys": {"keys": [small_key()]}}, "the issuer publishes no RSA or ECDSA keys"),
 }
 
 
@@ -497,7 +507,7 @@ def test_before_the_issuer_was_there_nobody_is_heard_on_a_real_server(issuer: Is
             assert (reply.status, reply.closes) == (status, True)
             assert ("retry-after" in reply.headers) == (status == 503)
         server.errors.await_line("cannot be fetched")
-        server.errors.await_line("no keys of")
+        server.errors.await_line("have not been fetched yet")
 
 
 def test_the_caller_of_a_token_is_in_the_log(issuer: Issuer, tmp_path: Path) -> None:
@@ -507,7 +517,7 @@ def test_the_caller_of_a_token_is_in_the_log(issuer: Issuer, tmp_path: Path) -> 
             assert connection.post(path, b"{", {**REVIEWS, "Authorization": f"Bearer {good}"}).status == 400
         reply = connection.post("/admission/validate", review(), {**REVIEWS, "Authorization": f"Bearer {bad}"})
         assert (reply.status, reply.closes) == (403, True)
-        server.errors.await_line("another subject")
+        server.errors.await_line("is not allowed: 'joe'")
         records = [record for record in server.logs() if record["logger"] == "webhooks.reviews"]
         assert [record["client"] for record in records] == ["jane", "jane"]
         assert good not in "".join(server.errors.lines)

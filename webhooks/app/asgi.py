@@ -19,7 +19,8 @@ from webhooks.app.decision_log import DecisionLog
 from webhooks.app.endpoints import AnyEndpoint, endpoints
 from webhooks.app.lifecycle import Lifecycle, Phase
 from webhooks.app.review_metrics import Metrics
-from webhooks.auth.authenticator import Authentication, Authenticator, Client, Rejection
+from webhooks.auth.authenticator import Authenticator
+from webhooks.auth.client import Authentication, Client, Rejection
 from webhooks.engine.concurrency import ConcurrencyLimiter
 from webhooks.engine.dispatcher import Dispatcher
 from webhooks.engine.executor import PolicyExecutor
@@ -137,7 +138,7 @@ class WebhookApp(FastAPI):
         client = await self._caller(scope)
         endpoint = self.endpoints.get(path)
         if isinstance(client, Rejection):
-            await _send(send, self.callers.turn_away(client, (scope.get("client") or ("",))[0]))
+            await _send(send, self.callers.reject(client, (scope.get("client") or ("",))[0]))
         elif endpoint is None:
             await super().__call__(scope, receive, send)
         elif answer := await _answer(endpoint, self.heads, scope, receive, client):
@@ -145,8 +146,8 @@ class WebhookApp(FastAPI):
 
     async def _caller(self, scope: Scope) -> Authentication:
         """Who sends a request: who is at the other end is known where the server is our own, see `ReviewProtocol`."""
-        met = scope.get("state", {}).get(MET) or self.callers.meet(None)
-        return await self.callers.identify_later(met, dict(scope["headers"]).get(b"authorization"))
+        met = scope.get("state", {}).get(MET) or self.callers.authenticate_connection(None)
+        return await self.callers.authenticate_request_async(met, dict(scope["headers"]).get(b"authorization"))
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document, which describes the review bodies."""
@@ -180,7 +181,7 @@ def create_app(
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     assert isinstance(app, WebhookApp)
-    with app.callers.looking():
+    with app.callers.watching():
         yield
     await app.site.close()
 

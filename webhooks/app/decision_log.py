@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from webhooks.auth.authenticator import ANONYMOUS, Client
+from webhooks.auth.client import ANONYMOUS, Client
 from webhooks.engine.verdicts import NO_POLICY_OUTCOME, Verdict
 from webhooks.observability.log_writer import LIMIT, line
 from webhooks.observability.logs import masked

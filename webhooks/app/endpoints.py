@@ -29,7 +29,7 @@ from typing import Any, Protocol
 
 from webhooks.app.decision_log import DecisionLog, record
 from webhooks.app.review_metrics import Metrics, summary
-from webhooks.auth.authenticator import ANONYMOUS, Client
+from webhooks.auth.client import ANONYMOUS, Client
 from webhooks.engine.dispatcher import Dispatcher, Verdict
 from webhooks.engine.invocation import Result
 from webhooks.errors import MalformedReview, Overloaded

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from webhooks.auth.authenticator import ANONYMOUS, Client
+from webhooks.auth.client import ANONYMOUS, Client
 from webhooks.engine.executor import InlineState
 from webhooks.engine.invocation import Result
 from webhooks.engine.verdicts import Verdict

@@ -21,7 +21,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
 from webhooks.app.decision_log import DecisionLog, Record
 from webhooks.app.endpoints import AnyEndpoint, Endpoint
-from webhooks.auth.authenticator import ANONYMOUS, Client
+from webhooks.auth.client import ANONYMOUS, Client
 from webhooks.engine.executor import InlineState, PolicyExecutor
 from webhooks.engine.invocation import Result
 from webhooks.errors import ConfigurationError, MalformedReview

@@ -1,7 +1,6 @@
-"""Who calls: known by a certificate, once for each connection, or by a token, in each request, or by both.
+"""Authenticates clients by certificate, once per connection, and by bearer token, in each request.
 
-Where none is asked for, everybody may call. Where one is, nobody is heard who has not shown it: no policy runs, and the
-body is not read.
+If a certificate or a token is required and missing or invalid, no policy runs, and the body is not read.
 """
 
 import logging
@@ -9,189 +8,181 @@ import ssl
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from ipaddress import ip_address
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
-import msgspec
-
-from webhooks.auth.token_file import TokenFile, TokenHash, seal
+from webhooks.auth.client import ANONYMOUS, Authentication, Client, Rejection
+from webhooks.auth.token_file import TokenFile, TokenHash, hash_token
+from webhooks.errors import missing_extra
 from webhooks.http.responses import JsonResponse, error
 from webhooks.observability.metrics import MetricRegistry
+from webhooks.settings import Settings
 
 logger = logging.getLogger("webhooks.auth")
 
-_SAN = frozenset({"DNS", "URI", "email", "IP Address"})
+_NAME_TYPES = frozenset({"DNS", "URI", "email", "IP Address"})  # of subject alternative names
+_RESPONSES = {
+    401: "a valid bearer token is required",
+    403: "this client is not allowed",
+    503: "the client cannot be authenticated yet: try again",
+}
 
 
-class Client(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who calls, as far as it has been proven; nobody in particular where no proof is asked for.
+class TokenIssuer(Protocol):
+    """An issuer whose tokens are verified with keys that have to be fetched."""
 
-    Attributes:
-        certificate: a name in the certificate that it showed; empty where it needs none.
-        user: whose token it sent; empty where it needs none.
-    """
-
-    certificate: str = ""
-    user: str = ""
-
-    def __str__(self) -> str:
-        """For logs: ``apiserver``, ``jane``, or ``apiserver as jane``."""
-        return " as ".join(filter(None, (self.certificate, self.user)))
-
-
-ANONYMOUS = Client()
-
-
-class Rejection(msgspec.Struct, frozen=True):
-    """Why somebody is not heard.
-
-    Attributes:
-        code: the HTTP code of the answer: 401, 403, or 503 where it cannot be told as yet who calls.
-        reason: for metrics, one of few.
-        message: for the log.
-    """
-
-    code: int
-    reason: str
-    message: str
-
-
-Authentication: TypeAlias = Client | Rejection
-"""Who is at the other end of a connection, which may be nobody in particular, or not one of those who may call."""
-
-
-class Issuer(Protocol):
-    """Somebody who issues tokens, and has to be asked for the keys that they are verified by."""
-
-    def user(self, sealed: TokenHash, token: bytes) -> str | Rejection | None:
-        """Whose token it is; None where the keys have to be asked for first."""
+    def verify(self, token_hash: TokenHash, token: bytes) -> str | Rejection | None:
+        """Return the user of a token. None: call `refresh` first."""
 
     async def refresh(self) -> None:
-        """Ask for the keys. Raises nothing."""
+        """Fetch the keys. Never raises an exception."""
 
 
 class Authenticator:
-    """Those who may call.
+    """Authenticates clients by their certificates, their tokens, or both.
 
     Args:
-        meters: where the refused are counted.
-        names: what their certificates are for, any of them if there are none; None where they need no certificate.
-        tokens: those that they may send, where they need one.
-        issuer: who issues others.
+        metrics: counts rejected clients.
+        allowed_names: the names of client certificates to accept; empty accepts any name, None requires no certificate.
+        token_file: accept the tokens of this file.
+        issuer: accept the tokens of this issuer. Without a file or an issuer no token is required.
 
     Attributes:
-        by_token: whether each request needs a token.
+        requires_token: whether each request requires a token.
     """
 
     def __init__(
         self,
-        meters: MetricRegistry,
-        names: Collection[str] | None = None,
-        tokens: TokenFile | None = None,
-        issuer: Issuer | None = None,
+        metrics: MetricRegistry,
+        allowed_names: Collection[str] | None = None,
+        token_file: TokenFile | None = None,
+        issuer: TokenIssuer | None = None,
     ) -> None:
-        self._names = None if names is None else frozenset(map(_normal, names))
-        self._tokens = tokens
+        self._allowed_names = None if allowed_names is None else frozenset(map(_normalize, allowed_names))
+        self._token_file = token_file
         self._issuer = issuer
-        self.by_token = not (tokens is None and issuer is None)
-        self._refused = meters.counter(
-            "webhooks_clients_rejected", "Callers that were not heard, by what was wrong with them.", ("reason",)
+        self.requires_token = not (token_file is None and issuer is None)
+        self._rejections = metrics.counter(
+            "webhooks_clients_rejected", "Rejected clients, by the reason of the rejection.", ("reason",)
         )
 
-    def looking(self) -> AbstractContextManager[None]:
-        """Follow the file of tokens for as long as the block lasts."""
-        return nullcontext() if self._tokens is None else self._tokens.looking()
+    @classmethod
+    def from_settings(cls, settings: Settings, metrics: MetricRegistry) -> "Authenticator":
+        """Create the authenticator of a server.
 
-    def meet(self, certificate: Mapping[str, Any] | None) -> Authentication:
-        """Who is at the other end of a connection.
+        Raises:
+            ConfigurationError: a file is invalid, or OIDC is requested and not installed.
+        """
+        return cls(
+            metrics,
+            allowed_names=None if settings.client_ca is None else settings.allow_client,
+            token_file=None if settings.token_file is None else TokenFile(settings.token_file, metrics),
+            issuer=_create_issuer(settings, metrics),
+        )
+
+    def watching(self) -> AbstractContextManager[None]:
+        """Reload the token file when it changes, within the block."""
+        return nullcontext() if self._token_file is None else self._token_file.watching()
+
+    def authenticate_connection(self, certificate: Mapping[str, Any] | None) -> Authentication:
+        """Authenticate the client of a connection.
 
         Args:
-            certificate: theirs, which TLS has verified, in the form of `ssl.SSLSocket.getpeercert`; None for none.
+            certificate: the client certificate, already verified by TLS, in the form of `ssl.SSLSocket.getpeercert`;
+                None if there is none.
         """
-        if self._names is None:
+        if self._allowed_names is None:
             return ANONYMOUS
         if not certificate:
-            return Rejection(403, "no_certificate", "it showed no certificate")
+            return Rejection(403, "no_certificate", "it presented no certificate")
         names = list(filter(None, _names(certificate))) or [f"serial {certificate['serialNumber']}"]
         for name in names:
-            if name in self._names or not self._names:
+            if name in self._allowed_names or not self._allowed_names:
                 return Client(name)
-        return Rejection(403, "unlisted_certificate", f"its certificate is for none that may call: {', '.join(names)}")
+        return Rejection(403, "unlisted_certificate", f"no name of its certificate is allowed: {', '.join(names)}")
 
-    def identify(self, met: Authentication, authorization: bytes | None) -> Authentication | None:
-        """Who sends a request.
+    def authenticate_request(self, connection: Authentication, authorization: bytes | None) -> Authentication | None:
+        """Authenticate the client of a request.
 
         Args:
-            met: who is at the other end of the connection.
-            authorization: the header of that name.
+            connection: the result of `authenticate_connection`.
+            authorization: the value of the header Authorization.
 
         Returns:
-            None where that takes longer, see `identify_later`.
+            None if the keys of the issuer have to be fetched first: call `authenticate_request_async`.
         """
-        if not self.by_token or isinstance(met, Rejection):
-            return met
+        if not self.requires_token or isinstance(connection, Rejection):
+            return connection
         scheme, _, token = (authorization or b"").partition(b" ")
         if scheme.lower() != b"bearer" or not token:
             return Rejection(401, "no_token", "it sent no bearer token")
-        user = self._user(token)
-        return Client(met.certificate, user) if isinstance(user, str) else user
+        user = self._find_user(token)
+        return Client(connection.certificate, user) if isinstance(user, str) else user
 
-    async def identify_later(self, met: Authentication, authorization: bytes | None) -> Authentication:
-        """The same, after whoever issues tokens has been asked if need be."""
-        while (client := self.identify(met, authorization)) is None:
+    async def authenticate_request_async(
+        self, connection: Authentication, authorization: bytes | None
+    ) -> Authentication:
+        """Authenticate the client of a request, and fetch the keys of the issuer if necessary."""
+        while (client := self.authenticate_request(connection, authorization)) is None:
             assert self._issuer is not None
             await self._issuer.refresh()
         return client
 
-    def _user(self, token: bytes) -> str | Rejection | None:
-        sealed = seal(token)
-        user = None if self._tokens is None else self._tokens.user(sealed)
+    def _find_user(self, token: bytes) -> str | Rejection | None:
+        token_hash = hash_token(token)
+        user = None if self._token_file is None else self._token_file.find_user(token_hash)
         if user is not None:
             return user
         if self._issuer is not None:
-            return self._issuer.user(sealed, token)
-        return Rejection(401, "bad_token", "its token is not one of those in the file")
+            return self._issuer.verify(token_hash, token)
+        return Rejection(401, "bad_token", "its token is not in the token file")
 
-    def turn_away(self, refusal: Rejection, peer: str) -> JsonResponse:
-        """Note that a caller is refused.
+    def reject(self, rejection: Rejection, peer: str) -> JsonResponse:
+        """Log and count a rejected client.
 
         Args:
-            refusal: why.
-            peer: the address that it calls from.
+            rejection: the reason.
+            peer: the address of the client.
 
         Returns:
-            The answer, which does not tell why.
+            The response. It does not contain the reason.
         """
-        self._note(refusal.reason, refusal.message, peer)
-        return error(refusal.code, _ANSWERS[refusal.code], close=True)
+        self._record(rejection.reason, rejection.message, peer)
+        return error(rejection.code, _RESPONSES[rejection.code], close=True)
 
-    def note_failure(self, failure: OSError, peer: str) -> None:
-        """Note that a handshake failed, where that is for want of a certificate that TLS would take."""
+    def record_failed_handshake(self, failure: OSError, peer: str) -> None:
+        """Log and count a failed handshake if the cause is the client certificate."""
         if isinstance(failure, ssl.SSLCertVerificationError):
-            self._note("bad_certificate", f"its certificate is not taken: {failure.verify_message}", peer)
+            self._record("bad_certificate", f"its certificate is invalid: {failure.verify_message}", peer)
         elif getattr(failure, "reason", None) == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
-            self._note("no_certificate", "it showed no certificate", peer)
+            self._record("no_certificate", "it presented no certificate", peer)
 
-    def _note(self, reason: str, message: str, peer: str) -> None:
-        self._refused.add(reason)
-        logger.warning("refused a caller at %s: %s", peer, message)
+    def _record(self, reason: str, message: str, peer: str) -> None:
+        self._rejections.add(reason)
+        logger.warning("rejected a client at %s: %s", peer, message)
 
 
-_ANSWERS = {
-    401: "a bearer token of a caller is needed",
-    403: "this caller may not call",
-    503: "it cannot be told who calls: try again",
-}
+def _create_issuer(settings: Settings, metrics: MetricRegistry) -> TokenIssuer | None:
+    if settings.oidc_issuer is None:
+        return None
+    try:
+        from webhooks.auth.oidc import OidcIssuer
+    except ModuleNotFoundError as missing:
+        raise missing_extra("--oidc-issuer", "oidc", missing) from None
+    return OidcIssuer(
+        settings.oidc_issuer, settings.oidc_audience or "", settings.oidc_subject, settings.oidc_ca, metrics
+    )
 
 
 def _names(certificate: Mapping[str, Any]) -> Iterator[str]:
-    """What a certificate is for: the common name first, then the alternatives."""
+    """List the names in a certificate: the common name first, then the subject alternative names."""
     for part in certificate.get("subject", ()):
-        yield from (_normal(value) for kind, value in part if kind == "commonName")
-    yield from (_normal(value) for kind, value in certificate.get("subjectAltName", ()) if kind in _SAN)
+        yield from (_normalize(value) for attribute, value in part if attribute == "commonName")
+    alternatives = certificate.get("subjectAltName", ())
+    yield from (_normalize(value) for name_type, value in alternatives if name_type in _NAME_TYPES)
 
 
-def _normal(name: str) -> str:
-    """The one spelling of an address; any other name stays as it is."""
+def _normalize(name: str) -> str:
+    """Return the canonical form of an IP address, and any other name unchanged."""
     try:
         return str(ip_address(name))
     except ValueError:

@@ -1,7 +1,7 @@
-"""Tokens of an OpenID Connect issuer: signed by its keys, for us, and for subjects that may call.
+"""Verifies tokens of an OpenID Connect issuer: signature, audience, lifetime and subject.
 
-Its keys are fetched when the first token comes, when one names a key that is not known, and after some minutes, since a
-key may have been taken back. Where they cannot be had, those from before are used on.
+The keys of the issuer are fetched for the first token, when a token names an unknown key, and every few minutes, since
+the issuer may have revoked a key. If they cannot be fetched, the previous keys stay in use.
 """
 
 import asyncio
@@ -19,21 +19,21 @@ import httpx2
 from joserfc import jwk, jws, jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 
-from webhooks.auth.authenticator import Rejection
+from webhooks.auth.client import Rejection
 from webhooks.auth.token_file import TokenHash
-from webhooks.errors import ConfigurationError
+from webhooks.errors import ConfigurationError, unreadable
 from webhooks.observability.metrics import MetricRegistry
 
 logger = logging.getLogger("webhooks.auth")
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
-LEEWAY = 10  # seconds that clocks may differ
-INTERVAL = 10.0  # seconds at least between two times that the keys are fetched
-LASTING = 300.0  # seconds, after which what was found of a token or fetched of the keys is looked at again
-_MAX_KNOWN = 1024  # tokens
-_DEADLINE = 10.0  # seconds for fetching the keys
-_MAX_SIZE = 1024 * 1024  # bytes of a document of the issuer
-_MIN_MODULUS = 2048 // 6  # characters of base64
+LEEWAY = 10  # seconds of clock skew
+MIN_FETCH_INTERVAL = 10.0  # seconds between two fetches of the keys
+CACHE_TTL = 300.0  # seconds, for verified tokens and for the keys
+_MAX_CACHED_TOKENS = 1024
+_FETCH_TIMEOUT = 10.0  # seconds
+_MAX_RESPONSE_SIZE = 1024 * 1024  # bytes
+_MIN_MODULUS_LENGTH = 2048 // 6  # characters of base64
 
 _registry = jws.JWSRegistry(algorithms=ALGORITHMS, strict_check_header=False)
 
@@ -42,21 +42,24 @@ class OidcIssuer:
     """An issuer of tokens.
 
     Args:
-        url: of the issuer, just as its tokens name it.
-        audience: what its tokens call us.
-        subjects: those that may call.
-        ca: who signs the issuer's certificate; None for whom this machine trusts.
-        meters: where it is counted how often the keys could not be fetched.
+        url: the URL of the issuer, exactly as in the claim ``iss``.
+        audience: the name of this server in the claim ``aud``.
+        subjects: the subjects to accept.
+        ca: the CAs of the issuer's certificate (PEM); None for the CAs of this host.
+        metrics: counts failed fetches of the keys.
 
     Raises:
-        ConfigurationError: the URL is not of https, or has more than a host and path; or the authority is none.
+        ConfigurationError: the URL is not https, or has more than a host and a path; the audience is empty; or the file
+            contains no CA.
     """
 
     def __init__(
-        self, url: str, audience: str, subjects: Collection[str], ca: Path | None, meters: MetricRegistry
+        self, url: str, audience: str, subjects: Collection[str], ca: Path | None, metrics: MetricRegistry
     ) -> None:
-        _check(url)
-        _trust(ca)
+        _check_url(url)
+        if not audience:
+            raise ConfigurationError("--oidc-issuer requires --oidc-audience: an issuer also issues tokens to others")
+        _tls_context(ca)
         self._url = url
         self._subjects = frozenset(subjects)
         self._ca = ca
@@ -67,125 +70,124 @@ class OidcIssuer:
             sub={"essential": True},
             exp={"essential": True},
         )
-        self._failures = meters.counter(
-            "webhooks_oidc_key_failures", "How often the keys of the issuer of tokens could not be fetched."
-        )
+        self._failures = metrics.counter("webhooks_oidc_key_failures", "Failed fetches of the keys of the OIDC issuer.")
         self._keys = jwk.KeySet([])
-        self._known: dict[TokenHash, tuple[str, float]] = {}
-        self._fetched = self._tried = -LASTING
-        self._fetching: asyncio.Task[None] | None = None
+        self._cache: dict[TokenHash, tuple[str, float]] = {}  # user and expiry
+        self._last_fetch = self._last_attempt = -CACHE_TTL
+        self._fetch: asyncio.Task[None] | None = None
 
-    def user(self, sealed: TokenHash, token: bytes) -> str | Rejection | None:
-        """Whose token it is; None where the keys have to be asked for first."""
-        known = self._known.get(sealed)
-        if known is not None and time() < known[1]:
-            return known[0]
-        if monotonic() - self._fetched > LASTING and self._keys and self._may_fetch():
-            self._start()
+    def verify(self, token_hash: TokenHash, token: bytes) -> str | Rejection | None:
+        """Return the user of a token. None: call `refresh` first."""
+        cached = self._cache.get(token_hash)
+        if cached is not None and time() < cached[1]:
+            return cached[0]
+        if monotonic() - self._last_fetch > CACHE_TTL and self._keys and self._may_fetch():
+            self._start_fetch()
         try:
             claims = jwt.decode(token, self._keys, registry=_registry).claims
             self._claims.validate(claims)
         except InvalidKeyIdError:
-            return None if self._may_fetch() else self._unknown_key()
+            return None if self._may_fetch() else self._reject_unknown_key()
         except (JoseError, ValueError, TypeError, RecursionError) as error:
-            return Rejection(401, "bad_token", f"its token is not taken: {error}")
+            return Rejection(401, "bad_token", f"its token is invalid: {error}")
         if claims["sub"] not in self._subjects:
-            return Rejection(403, "unlisted_subject", f"its token is for another subject: {claims['sub']!r}")
-        self._keep(sealed, claims)
+            return Rejection(403, "unlisted_subject", f"the subject of its token is not allowed: {claims['sub']!r}")
+        self._remember(token_hash, claims)
         return str(claims["sub"])
 
-    def _keep(self, sealed: TokenHash, claims: dict[str, Any]) -> None:
-        """Know a token again, for a while."""
-        if len(self._known) >= _MAX_KNOWN:
-            self._known.pop(next(iter(self._known)))
-        self._known[sealed] = claims["sub"], min(claims["exp"] + LEEWAY, time() + LASTING)
+    def _remember(self, token_hash: TokenHash, claims: dict[str, Any]) -> None:
+        """Cache a verified token, for at most its lifetime."""
+        if len(self._cache) >= _MAX_CACHED_TOKENS:
+            self._cache.pop(next(iter(self._cache)))
+        self._cache[token_hash] = claims["sub"], min(claims["exp"] + LEEWAY, time() + CACHE_TTL)
 
-    def _unknown_key(self) -> Rejection:
+    def _reject_unknown_key(self) -> Rejection:
         if self._keys:
-            return Rejection(401, "bad_token", "its token is signed by none of the issuer's keys")
-        return Rejection(503, "no_keys", f"no keys of {self._url} are known as yet")
+            return Rejection(401, "bad_token", "no key of the issuer matches the signature of its token")
+        return Rejection(503, "no_keys", f"the keys of {self._url} have not been fetched yet")
 
     def _may_fetch(self) -> bool:
-        return self._fetching is not None or monotonic() - self._tried >= INTERVAL
+        return self._fetch is not None or monotonic() - self._last_attempt >= MIN_FETCH_INTERVAL
 
     async def refresh(self) -> None:
-        """Fetch the keys, or wait for those who do already. Raises nothing."""
-        await asyncio.shield(self._start())
+        """Fetch the keys, or wait for a fetch in progress. Never raises an exception."""
+        await asyncio.shield(self._start_fetch())
 
-    def _start(self) -> asyncio.Task[None]:
-        if self._fetching is None:
-            self._fetching = asyncio.get_running_loop().create_task(self._fetch())
-        return self._fetching
+    def _start_fetch(self) -> asyncio.Task[None]:
+        if self._fetch is None:
+            self._fetch = asyncio.get_running_loop().create_task(self._fetch_keys())
+        return self._fetch
 
-    async def _fetch(self) -> None:
+    async def _fetch_keys(self) -> None:
         try:
-            async with asyncio.timeout(_DEADLINE):
-                self._keys = _usable(await self._published())
-            self._fetched = monotonic()
-            self._known.clear()  # some may have been signed by a key that was taken back
+            async with asyncio.timeout(_FETCH_TIMEOUT):
+                self._keys = _usable_keys(await self._download_keys())
+            self._last_fetch = monotonic()
+            self._cache.clear()  # the key of a cached token may have been revoked
         except Exception as error:
             self._failures.add()
             reason = f"{type(error).__name__}: {error}"
-            logger.error("the keys of %s cannot be fetched, those from before are used on: %s", self._url, reason)
+            logger.error("the keys of %s cannot be fetched, and the previous keys stay in use: %s", self._url, reason)
         finally:
-            self._tried = monotonic()
-            self._fetching = None
+            self._last_attempt = monotonic()
+            self._fetch = None
 
-    async def _published(self) -> Any:
-        """The keys as the issuer publishes them (OpenID Connect Discovery 1.0, sections 3 and 4)."""
-        context = await asyncio.to_thread(_trust, self._ca)
-        async with httpx2.AsyncClient(verify=context, timeout=_DEADLINE) as client:
-            about = await _get(client, f"{self._url.rstrip('/')}/.well-known/openid-configuration")
-            if about["issuer"] != self._url:
-                raise ValueError(f"the issuer calls itself {about['issuer']!r}")
-            if not about["jwks_uri"].startswith("https://"):
-                raise ValueError(f"the keys are not at https: {about['jwks_uri']!r}")
-            return await _get(client, about["jwks_uri"])
+    async def _download_keys(self) -> Any:
+        """Return the keys that the issuer publishes (OpenID Connect Discovery 1.0, sections 3 and 4)."""
+        context = await asyncio.to_thread(_tls_context, self._ca)
+        async with httpx2.AsyncClient(verify=context, timeout=_FETCH_TIMEOUT) as client:
+            metadata = await _get_json(client, f"{self._url.rstrip('/')}/.well-known/openid-configuration")
+            if metadata["issuer"] != self._url:
+                raise ValueError(f"the issuer in its own metadata is {metadata['issuer']!r}")
+            if not metadata["jwks_uri"].startswith("https://"):
+                raise ValueError(f"jwks_uri is not an https URL: {metadata['jwks_uri']!r}")
+            return await _get_json(client, metadata["jwks_uri"])
 
 
-async def _get(client: httpx2.AsyncClient, url: str) -> Any:
+async def _get_json(client: httpx2.AsyncClient, url: str) -> Any:
     async with client.stream("GET", url) as response:
         response.raise_for_status()
         body = b""
-        async for part in response.aiter_bytes():
-            body += part
-            if len(body) > _MAX_SIZE:
-                raise ValueError(f"{url} has more than {_MAX_SIZE} bytes")
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > _MAX_RESPONSE_SIZE:
+                raise ValueError(f"{url}: more than {_MAX_RESPONSE_SIZE} bytes")
     return json.loads(body)
 
 
-def _usable(published: Any) -> jwk.KeySet:
-    """The keys that verify our algorithms, of all that are published.
+def _usable_keys(published: Any) -> jwk.KeySet:
+    """Select the keys that can verify one of our algorithms.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no key can.
     """
     keys: list[jwk.Key] = []
-    for each in published["keys"]:
-        with suppress(JoseError, ValueError, TypeError, KeyError, AttributeError):  # what one is no good for others
-            if each["kty"] == "EC" or (each["kty"] == "RSA" and len(each["n"]) >= _MIN_MODULUS):
-                keys.append(jwk.import_key(each))
+    for key in published["keys"]:
+        # One malformed key must not affect the others.
+        with suppress(JoseError, ValueError, TypeError, KeyError, AttributeError):
+            if key["kty"] == "EC" or (key["kty"] == "RSA" and len(key["n"]) >= _MIN_MODULUS_LENGTH):
+                keys.append(jwk.import_key(key))
     if not keys:
-        raise ValueError("it publishes no keys for signatures by RSA or ECDSA")
+        raise ValueError("the issuer publishes no RSA or ECDSA keys for signatures")
     return jwk.KeySet(keys)
 
 
-def _trust(ca: Path | None) -> ssl.SSLContext:
-    """Whose word is taken for the issuer's name."""
+def _tls_context(ca: Path | None) -> ssl.SSLContext:
+    """Return a client context that trusts the CAs of a file, or those of this host."""
     try:
         return ssl.create_default_context(cafile=ca)
     except ssl.SSLError as error:
-        raise ConfigurationError(f"{ca}: no certificates of an authority ({error.reason or error})") from None
+        raise ConfigurationError(f"{ca}: must contain CA certificates (PEM): {error.reason or error}") from None
     except OSError as error:
-        raise ConfigurationError(f"{ca}: cannot be read: {error.strerror or error}") from None
+        raise unreadable(str(ca), error) from None
 
 
-def _check(url: str) -> None:
-    """Make sure that it is the URL of an issuer (OpenID Connect Core 1.0, section 2)."""
+def _check_url(url: str) -> None:
+    """Check the URL of an issuer (OpenID Connect Core 1.0, section 2)."""
     try:
         parts = urlsplit(url)
-        good = parts.scheme == "https" and parts.hostname and parts.port != 0
+        is_valid = parts.scheme == "https" and parts.hostname and parts.port != 0
     except ValueError:
-        good = False
-    if not good or set("@?#") & set(url):
-        raise ConfigurationError("--oidc-issuer must be https://, a host and perhaps a path, and nothing else")
+        is_valid = False
+    if not is_valid or set("@?#") & set(url):
+        raise ConfigurationError("--oidc-issuer must be https:// with a host and an optional path, and nothing else")

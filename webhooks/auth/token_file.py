@@ -1,6 +1,6 @@
-"""Bearer tokens in a file, as API servers keep them: of each its hash is known here, and whose it is.
+"""Reads bearer tokens from a file in the format of API servers. Only their hashes are kept in memory.
 
-A line is ``TOKEN,USER``; what more API servers write into it is not looked at. Or it is YAML, by its name: a list of
+A line is ``TOKEN,USER``; further columns are ignored. A YAML file, recognized by its name, is a list of
 ``{token: TOKEN, user: USER}``.
 """
 
@@ -15,124 +15,113 @@ from typing import TypeAlias
 
 from webhooks.config import strict_yaml
 from webhooks.config.validation import FieldError
-from webhooks.errors import ConfigurationError
+from webhooks.errors import ConfigurationError, unreadable
 from webhooks.observability.metrics import MetricRegistry
-from webhooks.watch import run_periodically
+from webhooks.watch import FileWatcher, run_periodically
 
 logger = logging.getLogger("webhooks.auth")
 
-_LOOK = 1.0  # seconds between the times that the file is looked at
-_YAML = (".yaml", ".yml", ".json")
-_TOKEN = re.compile("[!-~]+")  # what can stand in a header
+_POLL_INTERVAL = 1.0  # seconds
+_YAML_SUFFIXES = (".yaml", ".yml", ".json")
+_TOKEN = re.compile("[!-~]+")  # the characters of a header value, without spaces
 
 TokenHash: TypeAlias = bytes
-"""What is known of a token. The time that it takes to find one among others tells nothing of any token."""
+"""The hash of a token. The time of a lookup by hash reveals nothing about any token."""
 
 
-def seal(token: bytes) -> TokenHash:
-    """The hash of a token."""
+def hash_token(token: bytes) -> TokenHash:
+    """Return the hash of a token."""
     return sha256(token).digest()
 
 
 class TokenFile:
-    """A file of tokens, which anybody may replace at any time.
+    """A file of bearer tokens, which is reloaded when it changes.
 
     Args:
-        file: the file.
-        meters: where it is counted how often it could not be taken over.
+        path: the file.
+        metrics: counts failed reloads.
 
     Raises:
-        ConfigurationError: it cannot be read, is not what it must be, or is empty.
+        ConfigurationError: the file cannot be read, is malformed, or has no tokens.
     """
 
-    def __init__(self, file: Path, meters: MetricRegistry) -> None:
-        self._file = file
-        self._failures = meters.counter(
-            "webhooks_token_file_reload_failures", "Changes of the file of tokens that could not be taken over."
+    def __init__(self, path: Path, metrics: MetricRegistry) -> None:
+        self._path = path
+        self._reload_failures = metrics.counter(
+            "webhooks_token_file_reload_failures", "Changes of the token file that could not be loaded."
         )
-        self._users: Mapping[TokenHash, str] = _read(file)
+        # Created before the first read: a change in between is loaded twice instead of never.
+        self._watcher = FileWatcher(lambda: [path], lambda: _read(path), self._replace, self._log_error)
+        self._users: Mapping[TokenHash, str] = _read(path)
         if not self._users:
-            raise ConfigurationError(f"{file}: no token in it: write lines of a token, a comma and a user")
-        self._seen = self._done = self._found()
+            raise ConfigurationError(f"{path}: no tokens: write lines of a token, a comma and a user")
 
-    def user(self, sealed: TokenHash) -> str | None:
-        """Whose token it is; None where it is none of these."""
-        return self._users.get(sealed)
+    def find_user(self, token_hash: TokenHash) -> str | None:
+        """Return the user of a token; None if the file does not contain the token."""
+        return self._users.get(token_hash)
 
-    def looking(self) -> AbstractContextManager[None]:
-        """Look at the file over and over, for as long as the block lasts."""
-        return run_periodically(self.look, _LOOK, "tokens")
+    def watching(self) -> AbstractContextManager[None]:
+        """Reload the file when it changes, within the block."""
+        return run_periodically(self.poll, _POLL_INTERVAL, "tokens")
 
-    def look(self) -> None:
-        """Take over what is in the file, if that is new, good, and the same as at the last look.
+    def poll(self) -> None:
+        """Load the file if it changed. An empty file is valid here: it revokes all tokens."""
+        self._watcher.poll()
 
-        Else somebody may be writing. An empty file is good: nobody may call any more.
-        """
-        found, before = self._found(), self._seen
-        self._seen = found
-        if found != before or found == self._done:
-            return
-        self._done = found
-        if isinstance(found, str):
-            self._failures.add()
-            logger.error("tokens are not taken over, and those from before are taken on: %s", found)
-        else:
-            self._users = found
+    def _replace(self, users: Mapping[TokenHash, str]) -> None:
+        self._users = users
 
-    def _found(self) -> Mapping[TokenHash, str] | str:
-        """What is in the file, or what is wrong with it."""
-        try:
-            return _read(self._file)
-        except ConfigurationError as error:
-            return str(error)
+    def _log_error(self, error: ConfigurationError) -> None:
+        self._reload_failures.add()
+        logger.error("the token file is not reloaded, and the previous tokens stay valid: %s", error)
 
 
-def _read(file: Path) -> Mapping[TokenHash, str]:
-    """The users by their tokens."""
+def _read(path: Path) -> Mapping[TokenHash, str]:
+    """Return the users by their tokens."""
     try:
-        raw = file.read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"{file}: cannot be read: {error.strerror or error}") from None
-    if len(raw) > strict_yaml.MAX_SIZE:
-        raise ConfigurationError(f"{file}: more than {strict_yaml.MAX_SIZE} bytes")
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+    if len(content) > strict_yaml.MAX_SIZE:
+        raise ConfigurationError(f"{path}: more than {strict_yaml.MAX_SIZE} bytes")
     users: dict[TokenHash, str] = {}
-    for place, token, user in _entries(raw, file):
+    for location, token, user in _parse(content, path):
         if not (_TOKEN.fullmatch(token) and user):
-            raise ConfigurationError(f"{place}: must be a token without blanks, and a user")
-        if users.setdefault(seal(token.encode()), user) != user:
-            raise ConfigurationError(f"{place}: the token is one of another user too: each needs its own")
+            raise ConfigurationError(f"{location}: must be a token of printable ASCII without spaces, and a user")
+        if users.setdefault(hash_token(token.encode()), user) != user:
+            raise ConfigurationError(f"{location}: another user has the same token: give each user a different one")
     return users
 
 
-def _entries(raw: bytes, file: Path) -> Iterator[tuple[str, str, str]]:
-    """The place, token and user of each entry. No error tells what is written there."""
-    if file.suffix in _YAML:
-        yield from _of_document(raw, file)
+def _parse(content: bytes, path: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield the location, token and user of each entry. Errors must not contain what the file contains."""
+    if path.suffix in _YAML_SUFFIXES:
+        yield from _parse_yaml(content, path)
         return
     try:
-        lines = csv.reader(raw.decode("utf-8-sig").splitlines(), strict=True)
-        yield from _of_lines(lines, file)
+        lines = csv.reader(content.decode("utf-8-sig").splitlines(), strict=True)
+        yield from _parse_lines(lines, path)
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ConfigurationError(f"{file}: no lines of a token, a comma and a user: {error}") from None
+        raise ConfigurationError(f"{path}: must be lines of a token, a comma and a user: {error}") from None
 
 
-def _of_lines(lines: Iterable[list[str]], file: Path) -> Iterator[tuple[str, str, str]]:
+def _parse_lines(lines: Iterable[list[str]], path: Path) -> Iterator[tuple[str, str, str]]:
     for number, line in enumerate(lines, 1):
         if line:
             token, user = (*line, "")[:2]
-            yield f"{file}:{number}", token.strip(), user.strip()
+            yield f"{path}:{number}", token.strip(), user.strip()
 
 
-def _of_document(raw: bytes, file: Path) -> Iterator[tuple[str, str, str]]:
-    document = strict_yaml.parse(raw, file)
+def _parse_yaml(content: bytes, path: Path) -> Iterator[tuple[str, str, str]]:
+    document = strict_yaml.parse(content, path)
     if not isinstance(document.tree, list):
-        raise ConfigurationError(f"{file}: must be a list of {{token: ..., user: ...}}")
+        raise ConfigurationError(f"{path}: must be a list of {{token: ..., user: ...}}")
     for number, entry in enumerate(document.tree):
         members = entry if isinstance(entry, dict) else {}
         token, user = members.get("token"), members.get("user")
         if not (isinstance(token, str) and isinstance(user, str)):
             raise document.error(
-                [FieldError((number,), "Invalid value", "must be {token: ..., user: ...}, both texts")]
+                [FieldError((number,), "Invalid value", "must be {token: ..., user: ...}, both strings")]
             )
-        place = document.place((number,))
-        yield f"{file}:{place.line}:{place.column}", token, user
+        location = document.place((number,))
+        yield f"{path}:{location.line}:{location.column}", token, user

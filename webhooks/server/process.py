@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from webhooks.app.asgi import WebhookApp
 from webhooks.app.decision_log import DecisionLog
 from webhooks.app.lifecycle import Phase
-from webhooks.auth import credentials
+from webhooks.auth.authenticator import Authenticator
 from webhooks.cluster.ca_bundle_sync import keeping
 from webhooks.errors import ConfigurationError
 from webhooks.http.connections import ConnectionTable
@@ -211,7 +211,7 @@ def application(settings: Settings, meters: MetricRegistry, log: LogWriter) -> t
     settings.check()
     site = PluginContext(settings.workers, meters)
     reloader = PolicyReloader(settings, site)
-    callers = credentials.callers(settings, meters)
+    callers = Authenticator.from_settings(settings, meters)
     tracing = _tracing() if settings.tracing else None
     app = WebhookApp(reloader.registry, site, settings.limits, callers, _journal(settings, log), tracing)
     return app, reloader
@@ -294,7 +294,7 @@ def answer(
 
         follower.at_distrust(expel)
         await app.runner.start()
-        with app.pulse.beating(), app.callers.looking(), reloader.looking(app), _operations(app, ops):
+        with app.pulse.beating(), app.callers.watching(), reloader.looking(app), _operations(app, ops):
             await server.serve([reviews])
         if not server.force_exit:
             await app.site.close()

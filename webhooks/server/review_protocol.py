@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from webhooks.app.asgi import MET
 from webhooks.app.endpoints import AnyEndpoint
-from webhooks.auth.authenticator import Authentication, Client
+from webhooks.auth.client import Authentication, Client
 from webhooks.http.connections import ConnectionTable
 from webhooks.http.header_cache import CachedHead, without_length
 from webhooks.http.outbox import WriteBatcher
@@ -70,13 +70,13 @@ class ReviewProtocol(LimitedHttpProtocol):
 
     def note_failure(self, failure: OSError) -> None:
         """Note why there is no connection, where that is for want of a certificate."""
-        self._callers.note_failure(failure, self.peer)
+        self._callers.record_failed_handshake(failure, self.peer)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See who is there."""
         super().connection_made(transport)
-        self._met: Authentication = self._callers.meet(transport.get_extra_info("peercert"))
-        self._caller = self._met if isinstance(self._met, Client) and not self._callers.by_token else None
+        self._met: Authentication = self._callers.authenticate_connection(transport.get_extra_info("peercert"))
+        self._caller = self._met if isinstance(self._met, Client) and not self._callers.requires_token else None
 
     @property
     def _between_reviews(self) -> bool:
@@ -126,7 +126,7 @@ class ReviewProtocol(LimitedHttpProtocol):
         path, _, query = self.url.partition(b"?")
         endpoint = self._endpoints.get(path) if self.parser.get_method() == b"POST" else None
         busy = self.cycle is not None and not self.cycle.response_complete
-        client = self._caller or self._callers.identify(self._met, said.get(b"authorization"))
+        client = self._caller or self._callers.authenticate_request(self._met, said.get(b"authorization"))
         if endpoint is None or busy or not isinstance(client, Client) or self.parser.should_upgrade():
             self._review = None
             self.app_state = {MET: client or self._met}

@@ -14,7 +14,7 @@ import orjson
 
 from webhooks.app.endpoints import PATHS, endpoints
 from webhooks.app.review_metrics import Metrics
-from webhooks.auth.authenticator import Client
+from webhooks.auth.client import Client
 from webhooks.config import file
 from webhooks.engine.invocation import Result as PolicyResult
 from webhooks.engine.standalone import admit, dispatcher
