@@ -1,4 +1,4 @@
-"""The README's registrations, as they stand there."""
+"""The webhook configurations and files that the guide shows, used as they are."""
 
 import base64
 import re
@@ -12,26 +12,26 @@ from .kubectl import Kubectl
 
 pytestmark = pytest.mark.e2e
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "connect.md"
 
 
-def test_the_registrations_are_taken(admin: Kubectl, cluster: Cluster) -> None:
+def test_the_webhook_configurations_are_accepted(admin: Kubectl, cluster: Cluster) -> None:
     authority = base64.b64encode(cluster.authority.read_bytes()).decode()
-    blocks = re.findall(r"^```yaml\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     documents = [document for block in blocks for document in yaml.safe_load_all(block)]
-    registrations = [one for one in documents if one["apiVersion"] == "admissionregistration.k8s.io/v1"]
-    assert [one["kind"] for one in registrations] == ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"]
-    for registration in registrations:
-        for webhook in registration["webhooks"]:
+    configurations = [one for one in documents if one["apiVersion"] == "admissionregistration.k8s.io/v1"]
+    assert [one["kind"] for one in configurations] == ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"]
+    for configuration in configurations:
+        for webhook in configuration["webhooks"]:
             config = webhook["clientConfig"]
             config["url"] = config["url"].replace("127.0.0.1:8443", f"127.0.0.1:{cluster.port}")
             config["caBundle"] = config["caBundle"].replace("CA_BUNDLE", authority)
-        assert "created (server dry run)" in admin("apply", "--dry-run=server", "-f", "-", given=registration).out
+        assert "created (server dry run)" in admin("apply", "--dry-run=server", "-f", "-", given=configuration).out
 
 
-def test_the_api_server_is_pointed_at_us_as_the_readme_says(cluster: Cluster) -> None:
+def test_the_api_server_is_configured_as_the_guide_says(cluster: Cluster) -> None:
     """The harness writes the same kinds of files with the same fields."""
-    blocks = re.findall(r"^```yaml\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     configurations = [yaml.safe_load(block) for block in blocks if "AdmissionConfiguration" in block]
     ours = yaml.safe_load(cluster.admission.read_text())
     assert shape(configurations[0]) == shape(ours)
