@@ -48,11 +48,11 @@ SCENE = (
 
 _STYLE = """\
 text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace; fill: #d0d7de;
-  white-space: pre; opacity: 0; animation: appear 0.01s linear forwards; }
+  white-space: pre; animation: appear 0.01s linear backwards; }
 .command { fill: #ffffff; font-weight: bold; }
 .denied { fill: #ff7b72; }
 .allowed { fill: #7ee787; }
-@keyframes appear { to { opacity: 1; } }
+@keyframes appear { from { opacity: 0; } }
 @media (prefers-reduced-motion: reduce) { text { animation-delay: 0s !important; } }
 """
 
