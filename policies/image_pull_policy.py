@@ -38,7 +38,7 @@ def image_pull_policy(
     exempt_images: Sequence[str] = (),
 ) -> Mutation:
     """Set the pull policy of every image that the request brings; those of a pod that runs may not change."""
-    before = review.before
+    before = review.previous
     known = {(each.kind, each.name) for each in before.images()} if before else set()
     operations = [
         {"op": "add", "path": f"{image.pointer}/{_FIELDS.get(image.kind, 'imagePullPolicy')}", "value": policy}

@@ -44,7 +44,7 @@ _FIELDS = {"volumes": "image/reference"}
 )
 def rewrite_registry(review: AdmissionReview, *, registries: Mapping[str, str] = MappingProxyType({})) -> Mutation:
     """Rewrite the images, of containers of every kind and of volumes, that the request brings."""
-    before = review.before if registries else None
+    before = review.previous if registries else None
     known = {(each.kind, each.name, each.image) for each in before.images()} if before else set()
     operations, unreadable = [], []
     for image in review.images() if registries else ():

@@ -83,7 +83,7 @@ def test_what_goes_needs_no_annotations() -> None:
 def test_nothing_but_annotations_is_decoded() -> None:
     review = admission_review("UPDATE", annotated({"kubernetes.io/description": "a"}), old=pod())
     assert required_annotations(review) == Allow()
-    assert not review.lent
+    assert not review.object_accessed
 
 
 @pytest.mark.parametrize(("request_", "wanted"), PEOPLES)

@@ -77,7 +77,7 @@ def test_what_goes_needs_no_labels() -> None:
 def test_nothing_but_labels_is_decoded() -> None:
     review = admission_review("UPDATE", pod(labels={"owner": "a"}), old=pod())
     assert required_labels(review) == Allow()
-    assert not review.lent
+    assert not review.object_accessed
 
 
 @pytest.mark.parametrize(("request_", "wanted"), PEOPLES)

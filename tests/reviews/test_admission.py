@@ -341,7 +341,7 @@ def test_every_policy_has_its_own_copies() -> None:
     review.object["metadata"]["name"] = "changed"
     review.old_object["spec"]["containers"].clear()
     review.labels["a"] = "b"
-    other = review.fresh()
+    other = review.copy()
     assert (other.object, other.old_object, other.labels) == (pod(), pod("old"), {})
     assert object_of(review).tree == pod()
     replaced = with_object(review, Object.of(pod("replaced")))
@@ -460,16 +460,16 @@ def test_the_pod_of_an_object_is_the_policys_own() -> None:
     assert admission_review("CONNECT").pod() is None
 
 
-def test_before_an_update_there_was_the_old_object() -> None:
-    before = admission_review("UPDATE", pod(labels={"a": "new"}), old=pod(labels={"a": "old"})).before
-    assert before is not None
-    assert (before.labels, before.object, before.old_object) == ({"a": "old"}, pod(labels={"a": "old"}), None)
+def test_the_previous_review_of_an_update_is_about_the_old_object() -> None:
+    previous = admission_review("UPDATE", pod(labels={"a": "new"}), old=pod(labels={"a": "old"})).previous
+    assert previous is not None
+    assert (previous.labels, previous.object, previous.old_object) == ({"a": "old"}, pod(labels={"a": "old"}), None)
     for review in (
         admission_review(obj=pod()),
         admission_review("DELETE", old=pod()),
         admission_review("UPDATE", pod()),
     ):
-        assert review.before is None
+        assert review.previous is None
 
 
 def bad_labels(review: AdmissionReview) -> Iterator[str]:

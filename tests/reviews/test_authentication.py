@@ -125,7 +125,7 @@ def test_the_token_is_in_no_error() -> None:
 def test_every_policy_has_its_own_review() -> None:
     review = token_review("hush", ["api"])
     review.token, review.audiences = "other", ()
-    assert (review.fresh().token, review.fresh().audiences) == ("hush", ("api",))
+    assert (review.copy().token, review.copy().audiences) == ("hush", ("api",))
 
 
 NAMES = st.text(min_size=1, max_size=5)

@@ -40,7 +40,7 @@ BODIES = {
 
 def seen(review: Any) -> dict[str, Any]:
     """All that a policy sees of a review."""
-    names = [name for name in dir(type(review)) if not name.startswith("_") and name != "before"]
+    names = [name for name in dir(type(review)) if not name.startswith("_") and name != "previous"]
     found = {name: getattr(review, name) for name in names if not callable(getattr(type(review), name))}
     return found | {name: getattr(review, name) for name in getattr(review, "__slots__", ()) if name[0] != "_"}
 

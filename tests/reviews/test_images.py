@@ -111,7 +111,7 @@ def test_every_policy_has_its_own_review() -> None:
     review.images.clear()
     review.annotations.clear()
     review.namespace = "other"
-    other = review.fresh()
+    other = review.copy()
     assert (other.images, other.annotations, other.namespace) == (["nginx"], {"a": "b"}, "team-a")
 
 

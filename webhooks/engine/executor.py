@@ -196,10 +196,10 @@ class PolicyExecutor:
 
     async def run_again(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
         """Run a policy that was stopped, on the review as it was before."""
-        again = review.fresh()
+        again = review.copy()
         result = await self.run(policy, again, deadline)
-        if getattr(again, "lent", False):
-            review.lent = True
+        if again.object_accessed:
+            review.object_accessed = True
         return result
 
     async def _run_isolated(self, policy: AnyPolicy, review: Any, started: float, deadline: float) -> Result:

@@ -59,7 +59,7 @@ class Verdict(msgspec.Struct):
 def _everyone(review: Any, policies: Iterable[AnyPolicy], notes: ResponseNotes) -> list[tuple[AnyPolicy, Any]]:
     """Those to ask, each with its own review."""
     return [
-        (policy, review.fresh()) for policy in policies if not (policy.exemptions and _exempt(policy, review, notes))
+        (policy, review.copy()) for policy in policies if not (policy.exemptions and _exempt(policy, review, notes))
     ]
 
 
@@ -67,7 +67,7 @@ def _exempt(policy: AnyPolicy, review: Any, notes: ResponseNotes) -> bool:
     """Whether the operator has exempted a review from a policy, which is noted; and so is that one did until lately."""
     ended = None
     for exemption in policy.exemptions:
-        if exemption.covers(review.fresh()):
+        if exemption.covers(review.copy()):
             if not exemption.is_expired:
                 notes.add_exemption(policy.name, exemption)
                 return True
@@ -83,7 +83,7 @@ def _unanimous(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
     everyone = _everyone(review, policies, notes)
     results = (yield everyone) if everyone else []
     for _, own in everyone:
-        if own.lent:
+        if own.object_accessed:
             _refuse_changed(own)
     for result in results:
         denial = _denial(result, notes)
@@ -104,9 +104,9 @@ def _threaded(review: Any, policies: Sequence[AnyPolicy]) -> Flow:
             continue  # asked again for each, since those before may have changed what it goes by
         if policy.exemptions and _exempt(policy, review, notes):
             continue
-        own = review.fresh()
+        own = review.copy()
         [result] = yield [(policy, own)]
-        if own.lent:
+        if own.object_accessed:
             _refuse_changed(own)
         if isinstance(result.outcome, CHANGES):
             try:

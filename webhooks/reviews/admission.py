@@ -117,7 +117,7 @@ class AdmissionReview(msgspec.Struct, eq=False):
     Every policy gets a review of its own: whatever it does to the objects stays with it until it returns them.
 
     Attributes:
-        lent: whether the policy has reached for an object.
+        object_accessed: whether the policy has accessed `object` or `old_object`.
     """
 
     # A struct is made quickest, and every policy gets one.
@@ -129,7 +129,7 @@ class AdmissionReview(msgspec.Struct, eq=False):
     _old_draft: Any = msgspec.UNSET
     _specs: list[ContainerIndex] = []
     _user: User | None = None
-    lent: bool = False
+    object_accessed: bool = False
 
     def __repr__(self) -> str:
         where = f"{self.namespace}/{self.name}" if self.namespace else self.name
@@ -182,7 +182,7 @@ class AdmissionReview(msgspec.Struct, eq=False):
     def object(self) -> Any:
         """The object as it would be stored, to read and to change: this policy's own copy. None on DELETE."""
         if self._draft is msgspec.UNSET:
-            self.lent = True
+            self.object_accessed = True
             self._draft = draft(self._object.lend())
             if self._target is self._object:
                 self._find_specs()
@@ -192,7 +192,7 @@ class AdmissionReview(msgspec.Struct, eq=False):
     def old_object(self) -> Any:
         """The object as it is stored now: this policy's own copy. None on CREATE and CONNECT."""
         if self._old_draft is msgspec.UNSET:
-            self.lent = True
+            self.object_accessed = True
             self._old_draft = draft(self._old_object.lend())
             if self._target is self._old_object:
                 self._find_specs()
@@ -278,8 +278,8 @@ class AdmissionReview(msgspec.Struct, eq=False):
         return None if target is None else pod_template(target)
 
     @property
-    def before(self) -> "AdmissionReview | None":
-        """On UPDATE the same review of the object as it is stored now, to tell what is new from what was there."""
+    def previous(self) -> "AdmissionReview | None":
+        """On UPDATE, the same review of the object as it is stored now, to compare with; else None."""
         if self.operation != "UPDATE" or not self._old_object.present:
             return None
         return AdmissionReview(self._envelope, self._old_object, NULL, self._old_object)
@@ -290,8 +290,8 @@ class AdmissionReview(msgspec.Struct, eq=False):
         request = self._envelope.request
         return request.resource, request.subResource, request.operation
 
-    def fresh(self) -> "AdmissionReview":
-        """The same review for the next policy, without what this one did to its copies."""
+    def copy(self) -> "AdmissionReview":
+        """Return the same review for the next policy, without the changes that this one made to its objects."""
         return AdmissionReview(self._envelope, self._object, self._old_object, self._target)
 
     @property
@@ -331,10 +331,10 @@ def introduced(
     if review.operation == "DELETE":
         return []
     found = list(violations(review, *args, **kwargs))
-    before = review.before if found else None
-    if before is None:
+    previous = review.previous if found else None
+    if previous is None:
         return found
-    known = set(violations(before, *args, **kwargs))
+    known = set(violations(previous, *args, **kwargs))
     return [violation for violation in found if violation not in known]
 
 

@@ -56,6 +56,7 @@ class TokenReview:
     """
 
     match_key = None  # all are of one sort
+    object_accessed = False  # copies share nothing
 
     __slots__ = ("_envelope", "audiences", "token")
 
@@ -64,7 +65,7 @@ class TokenReview:
         self.token = envelope.spec.token
         self.audiences: tuple[str, ...] = envelope.spec.audiences or ()
 
-    def fresh(self) -> "TokenReview":
+    def copy(self) -> "TokenReview":
         """The same review for the next policy."""
         return TokenReview(self._envelope)
 

@@ -108,6 +108,8 @@ class AccessReview:
         label_selector: likewise.
     """
 
+    object_accessed = False  # copies share nothing
+
     __slots__ = (
         "_envelope",
         "extra",
@@ -154,7 +156,7 @@ class AccessReview:
         """What it shares with many others: the verb and the resource or path."""
         return self.verb, self.path, self.group, self.version, self.resource, self.subresource, self.is_resource
 
-    def fresh(self) -> "AccessReview":
+    def copy(self) -> "AccessReview":
         """The same review for the next policy."""
         return AccessReview(self._envelope)
 

@@ -54,7 +54,7 @@ class ImageReview:
     """
 
     match_key = None  # all are of one sort
-    lent = False  # each has all to itself
+    object_accessed = False  # copies share nothing
 
     __slots__ = ("_envelope", "annotations", "images", "namespace")
 
@@ -65,7 +65,7 @@ class ImageReview:
         self.annotations: dict[str, str] = dict(spec.annotations or {})
         self.namespace = spec.namespace
 
-    def fresh(self) -> "ImageReview":
+    def copy(self) -> "ImageReview":
         """The same review for the next policy."""
         return ImageReview(self._envelope)
 

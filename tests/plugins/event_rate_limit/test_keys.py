@@ -187,4 +187,4 @@ def test_no_name_can_be_made_up_to_be_that_of_a_long_one() -> None:
 def test_reading_an_event_copies_nothing() -> None:
     review = admission("CREATE", core_event())
     key("SourceAndObject", review)
-    assert not review.lent
+    assert not review.object_accessed
