@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +15,14 @@ from starlette.websockets import WebSocketDisconnect
 
 from webhooks import Allow, Deny, authorizing, create_app, mutating, validating
 from webhooks.app.asgi import WebhookApp
+from webhooks.auth import Authenticator, TokenFile
 from webhooks.errors import ConfigurationError
+from webhooks.observability.metrics import MetricRegistry
+from webhooks.plugins.loader import PluginContext
 from webhooks.settings import Limits
 
 from ..support.builders import access_body, admission_body, pod, written
+from ..support.servers import await_true
 
 VALIDATE = "/admission/validate"
 GOOD = written(admission_body("CREATE", pod()))
@@ -236,3 +241,51 @@ def test_a_caller_that_goes_away_in_its_body(parts: tuple[Message, ...]) -> None
     call(app, *parts, {"type": "http.disconnect"})
     assert asked == []
     assert "webhooks_reviews_total{" not in TestClient(app).get("/metrics").text
+
+
+# Client authentication.
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> TokenFile:
+    path = tmp_path / "tokens.csv"
+    path.write_text("good-token,jane\n")
+    return TokenFile(path, MetricRegistry())
+
+
+@pytest.fixture
+def site() -> PluginContext:
+    return PluginContext()
+
+
+@pytest.mark.parametrize("mounted", [False, True])
+def test_tokens_are_authenticated(mounted: bool, tokens: TokenFile, site: PluginContext) -> None:
+    app = create_app([allows], site, callers=Authenticator(site.meters, token_file=tokens))
+    client = TestClient(Starlette(routes=[Mount("/hooks", app)]) if mounted else app)
+    root = "/hooks" if mounted else ""
+    good = {**HEADERS, "Authorization": "Bearer good-token"}
+    reply = client.post(f"{root}{VALIDATE}", content=GOOD, headers=good)
+    assert reply.json()["response"]["allowed"] is True
+    assert client.get(f"{root}/docs", headers=good).status_code == 200
+    for path in (VALIDATE, "/docs", "/openapi.json", "/metrics", "/nothing", "/livez/", "//livez", "/hooks/livez"):
+        reply = client.post(f"{root}{path}", content=b"{", headers={**HEADERS, "Authorization": "Bearer bad-token"})
+        assert reply.status_code == 401, path
+        assert (reply.headers["www-authenticate"], reply.headers["connection"]) == ("Bearer", "close")
+    for path in ("/livez", "/readyz", "/healthz"):
+        assert client.get(f"{root}{path}").text == "ok"
+    assert site.meters.by_name["webhooks_clients_rejected"].values == {("bad_token",): 8.0}
+
+
+def test_client_certificates_are_not_visible(site: PluginContext) -> None:
+    client = TestClient(create_app([allows], site, callers=Authenticator(site.meters, allowed_names=["apiserver"])))
+    assert client.post(VALIDATE, content=GOOD, headers=HEADERS).status_code == 403
+
+
+def test_the_token_file_is_reloaded(
+    tokens: TokenFile, site: PluginContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webhooks.auth.token_file._POLL_INTERVAL", 0.01)
+    new = {**HEADERS, "Authorization": "Bearer new-token"}
+    with TestClient(create_app([allows], site, callers=Authenticator(site.meters, token_file=tokens))) as client:
+        (tmp_path / "tokens.csv").write_text("new-token,joe\n")
+        await_true(lambda: client.post(VALIDATE, content=GOOD, headers=new).status_code == 200, "it is reloaded")

@@ -13,8 +13,8 @@ import pytest
 
 from webhooks.engine.process_worker import _LARGE
 
-from ..auth.test_authenticator import counted
 from ..server.test_shutdown import children
+from ..support.clients import metric_samples
 from ..support.load import Client, Load, asking
 from ..support.servers import Server, await_true, review, serving
 from .figures import Figure, Size
@@ -46,7 +46,7 @@ def bring_in_place(server: Server, policy: str) -> None:
         with server.connect() as connection:
             for _ in range(100):
                 connection.post(path_of(policy), review("well"))
-        return counted(server, "webhooks_policy_inline")[f'{{policy="{policy}"}}'] == 1
+        return metric_samples(server, "webhooks_policy_inline")[f'{{policy="{policy}"}}'] == 1
 
     await_true(is_in_place, f"{policy} runs in place")
 
@@ -370,7 +370,7 @@ def test_item_11_policies_that_keep_the_loop(hanging: Server, figure: Figure, si
     )
     assert max(late) <= BUDGET + size.of(1.0, LATE)
     assert waited[-1] <= BUDGET + size.of(1.0, LATE)
-    stalls = counted(hanging, "webhooks_policy_blocked_loop_total")
+    stalls = metric_samples(hanging, "webhooks_policy_blocked_loop_total")
     assert min(stalls['{policy="in_place"}'], stalls['{policy="on_loop"}']) >= 3
     assert ask(hanging, "in_place", "well")["allowed"] is True
 
@@ -416,7 +416,7 @@ def test_item_12_a_policy_that_leaks(tmp_path: Path, figure: Figure, size: Size)
             largest = max(largest, resident(process))
         grown = resident(server.process.pid) - before
         failed = ask(server, "leaks", "grows")
-        ends = counted(server, "webhooks_isolated_process_exits_total")
+        ends = metric_samples(server, "webhooks_isolated_process_exits_total")
         assert ask(server, "leaks", "well")["allowed"] is True
     recycled = ends['{policy="leaks",reason="recycled"}']
     figure(

@@ -8,8 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from ..auth.test_authenticator import GOOD, LISTED, NAMED, REFUSED, STRANGERS, VALIDATE, attempt, counted, shown
 from ..server.test_tls import AEAD, rsa_secret
+from ..support.clients import (
+    ALLOWED_NAMES,
+    ALLOWED_REVIEW,
+    LISTED,
+    TLS_ERRORS,
+    UNLISTED,
+    VALIDATE,
+    client_tls,
+    metric_samples,
+    post_review,
+)
 from ..support.identities import CLIENT, DAY, Identity, identity
 from ..support.mounts import Mount, secret
 from ..support.servers import Connection, Server, client_context, review, serving
@@ -24,7 +34,7 @@ ALL = "ALL:COMPLEMENTOFALL:@SECLEVEL=0"
 
 def asked(server: Server) -> float:
     """How often a policy has been asked."""
-    return sum(counted(server, "webhooks_policy_duration_seconds_count").values())
+    return sum(metric_samples(server, "webhooks_policy_duration_seconds_count").values())
 
 
 def through(folder: Path, leaf: Identity, *chain: Identity) -> Identity:
@@ -54,7 +64,7 @@ def strangers(folder: Path, ca: Identity) -> Iterator[tuple[str, Identity]]:
     """Callers who are not."""
     other, listed = identity(folder, "callers", authority=True), identity(folder, "listed", ca)
     signers: Mapping[str | None, Identity | None] = {"other": other, "listed": listed, None: None}
-    for name, (given, _) in STRANGERS.items():
+    for name, (given, _) in UNLISTED.items():
         signer = signers[given["signer"]] if "signer" in given else ca
         yield name, identity(folder, **{**given, "signer": signer})
     outside = identity(folder, "intermediate", other, authority=True)
@@ -75,25 +85,25 @@ def strangers(folder: Path, ca: Identity) -> Iterator[tuple[str, Identity]]:
 
 def test_item_21_certificates(tmp_path: Path, figure: Figure) -> None:
     ca = identity(tmp_path, "callers", authority=True)
-    options = ("--client-ca", ca.files[0], *(part for name in NAMED for part in ("--allow-client", name)))
+    options = ("--client-ca", ca.files[0], *(part for name in ALLOWED_NAMES for part in ("--allow-client", name)))
     paths = (VALIDATE, "/admission/mutate", "/authorize", "/authenticate", "/images", "/audit", "/docs", "/metrics")
     with serving(tmp_path, *options) as server:
         refused, let_in = 0, []
         tried = list(strangers(tmp_path, ca))
         for name, stranger in tried:
-            replies = [attempt(server, shown(server, stranger), path) for path in paths]
+            replies = [post_review(server, client_tls(server, stranger), path) for path in paths]
             if all(reply is None or (reply.status == 403 and reply.closes) for reply in replies):
                 refused += 1
             else:
                 let_in.append(name)
         trusting = client_context(server.folder / "certs" / "ca.pem")
-        old = shown(server, identity(tmp_path, "listed", ca))
+        old = client_tls(server, identity(tmp_path, "listed", ca))
         old.maximum_version = ssl.TLSVersion.TLSv1_2
-        assert [attempt(server, context) for context in (trusting, old)] == [None, None]
+        assert [post_review(server, context) for context in (trusting, old)] == [None, None]
         assert answered(server, b"POST /admission/validate HTTP/1.1\r\n\r\n") in (b"", ALERT)  # who speaks no TLS
         asked_by_strangers = asked(server)
         callers = list(heard(tmp_path, ca))
-        answers = [attempt(server, shown(server, client)) for _, client in callers]
+        answers = [post_review(server, client_tls(server, client)) for _, client in callers]
         asked_by_callers = asked(server)
     allowed = sum(reply is not None and reply.json()["response"]["allowed"] is True for reply in answers)
     figure(
@@ -116,7 +126,10 @@ def test_item_21_tokens(tmp_path: Path, figure: Figure) -> None:
         codes = []
         for shown_ in bad:
             headers = {"Content-Type": "application/json"} | ({"Authorization": shown_} if shown_ else {})
-            codes += [server.post(path, GOOD, headers).status for path in (VALIDATE, "/authorize", "/docs", "/metrics")]
+            codes += [
+                server.post(path, ALLOWED_REVIEW, headers).status
+                for path in (VALIDATE, "/authorize", "/docs", "/metrics")
+            ]
         reached = asked(server)
         good = {"Content-Type": "application/json", "Authorization": "Bearer good-token"}
         assert server.post(VALIDATE, review(), good).json()["response"]["allowed"] is True
@@ -168,7 +181,7 @@ def spoken(server: Server, context: ssl.SSLContext) -> str | None:
         with server.connect(context) as connection:
             cipher = connection.socket.cipher()  # type: ignore[union-attr]
             return cipher and cipher[0]
-    except REFUSED:
+    except TLS_ERRORS:
         return None
 
 

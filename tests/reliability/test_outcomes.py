@@ -12,11 +12,11 @@ import pytest
 
 from webhooks.policy.model import Kind
 
-from ..auth.test_authenticator import counted
 from ..engine.test_dispatcher import INAPPLICABLE, RUBBISH, misshapen
 from ..fuzz.bodies import PATHS as RECORDED_PATHS
 from ..support.builders import Json, access_body, admission_body, image_body, pod, recorded, token_body, written
 from ..support.caller import accept_admission, accept_authentication, accept_authorization, accept_images
+from ..support.clients import metric_samples
 from ..support.servers import Connection, Gate, Reply, Server, await_true, review, serving
 from .figures import Figure, Size
 
@@ -131,7 +131,7 @@ def test_item_13_bad_answers_of_policies(isolation: bool, tmp_path: Path, figure
                 sent, patches = sent + 1, patches + (b'"patch"' in reply.body)
                 if (found := came_to(kind, body, reply)) != refused.get(kind, "denied 500"):
                     wrong.append(f"{kind}: {outcome!a}: {found}")
-        assert counted(server, "webhooks_isolated_process_exits_total") == {}  # rubbish is no reason to begin anew
+        assert metric_samples(server, "webhooks_isolated_process_exits_total") == {}
         for operation, obj in (("DELETE", None), ("CREATE", pod())):
             body = admission_body(operation, obj, old=pod(), resource="v1/widgets", name="a")
             reply = connection.post(PATHS["mutating"], written(body))
@@ -290,7 +290,7 @@ def crowd(server: Server, what: str, path: str, body: bytes) -> Reply:
         first.request("POST", PATHS["validating"], review(resource="gates", gate=gate.path))
         gate.await_policy()
         second.request("POST", f"{path}?timeout=1s", body)
-        await_true(lambda: counted(server, "webhooks_reviews_queued") == {"": 1}, "one waits")
+        await_true(lambda: metric_samples(server, "webhooks_reviews_queued") == {"": 1}, "one waits")
         third = server.post(path, body)
         late = second.reply()
         gate.open()

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ..auth.test_authenticator import counted
 from ..support.builders import access_body, admission_body, image_body, pod, token_body, written
 from ..support.caller import accept_admission, accept_images
+from ..support.clients import metric_samples
 from ..support.load import Client, Load
 from ..support.servers import REVIEWS, Connection, Reply, Server, await_true, request, review, serving, webhooks
 from .figures import Figure, Size
@@ -40,7 +40,7 @@ def test_item_25_a_log_that_nobody_reads(tmp_path: Path, figure: Figure) -> None
     with serving(tmp_path, *EVERYTHING) as server:
         server.errors.pause()
         answered = post_often(server, number, bad)
-        dropped = counted(server, DROPPED).get("", 0)
+        dropped = metric_samples(server, DROPPED).get("", 0)
         allowed = server.post(VALIDATE, review()).json()["response"]["allowed"]
         began = time.monotonic()
         code = server.stop()
@@ -84,7 +84,7 @@ def test_item_25_a_disk_that_is_full(kind: str, tmp_path: Path, figure: Figure) 
     number = 1_000
     with full(kind, tmp_path) as (log, within), serving(tmp_path, *EVERYTHING, within=within) as server:
         answered = post_often(server, number, review())
-        await_true(lambda: counted(server, DROPPED).get("", 0) > 0, "records are dropped")
+        await_true(lambda: metric_samples(server, DROPPED).get("", 0) > 0, "records are dropped")
         lines = [] if kind == "no room at all" else log.read_text().splitlines()
         if kind == "a small disk":
             os.truncate(log, 0)  # there is room again
@@ -347,7 +347,7 @@ def test_item_25_yaml_bombs_for_a_running_server(tmp_path: Path, figure: Figure,
                 new = file.with_name("new")
                 new.write_bytes(bomb)
                 new.replace(file)
-                await_true(lambda number=number: counted(server, failures) == {"": number}, "it is refused")
+                await_true(lambda number=number: metric_samples(server, failures) == {"": number}, "it is refused")
         slowest = max(load.callers[0].seconds)
         assert server.process.poll() is None
     figure(
