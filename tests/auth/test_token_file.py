@@ -1,13 +1,14 @@
-"""Files of tokens: what they may hold, what is told of mistakes in them, and how they are followed."""
+"""Token files: their formats, errors and reloads."""
 
 import gc
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from webhooks.auth import token_file as tokens
-from webhooks.auth.token_file import TokenFile, hash_token
+from webhooks.auth import token_file
+from webhooks.auth.token_file import TokenFile, TokenHash, hash_token
 from webhooks.errors import ConfigurationError
 from webhooks.observability.metrics import MetricRegistry
 
@@ -16,14 +17,14 @@ from ..support.servers import await_true
 SECRET = "3f9c1a-secret"
 
 
-def token_file(folder: Path, text: str | bytes, name: str = "tokens.csv") -> TokenFile:
-    file = folder / name
-    file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return TokenFile(file, MetricRegistry())
+def load(folder: Path, text: str | bytes, name: str = "tokens.csv") -> TokenFile:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return TokenFile(path, MetricRegistry())
 
 
-def user(found: TokenFile, token: str = SECRET) -> str | None:
-    return found.find_user(hash_token(token.encode()))
+def find_user(tokens: TokenFile, token: str = SECRET) -> str | None:
+    return tokens.find_user(hash_token(token.encode()))
 
 
 @pytest.mark.parametrize(
@@ -41,15 +42,15 @@ def user(found: TokenFile, token: str = SECRET) -> str | None:
         ("tokens.json", f'[{{"token": "{SECRET}", "user": "jane"}}]'),
     ],
 )
-def test_tokens_and_their_users(name: str, text: str, tmp_path: Path) -> None:
-    found = token_file(tmp_path, text, name)
-    assert user(found) == "jane"
-    assert user(found, "jane") is None
-    assert user(found, "") is None
+def test_formats(name: str, text: str, tmp_path: Path) -> None:
+    tokens = load(tmp_path, text, name)
+    assert find_user(tokens) == "jane"
+    assert find_user(tokens, "jane") is None
+    assert find_user(tokens, "") is None
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "says"),
+    ("name", "text", "message"),
     [
         ("tokens", "", "no tokens: write lines of a token, a comma and a user"),
         ("tokens", "\n\n", "no tokens"),
@@ -80,103 +81,115 @@ def test_tokens_and_their_users(name: str, text: str, tmp_path: Path) -> None:
         ("tokens.yaml", "[]", "no tokens"),
     ],
 )
-def test_mistakes_are_told_with_their_place_and_without_the_token(
-    name: str, text: str | bytes, says: str, tmp_path: Path
-) -> None:
+def test_errors_show_the_location_and_no_token(name: str, text: str | bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as raised:
-        token_file(tmp_path, text, name)
-    assert says in str(raised.value)
+        load(tmp_path, text, name)
+    assert message in str(raised.value)
     assert str(tmp_path / name) in str(raised.value)
     assert SECRET not in str(raised.value)
     assert "12345678" not in str(raised.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="tokens: cannot be read: No such file"):
         TokenFile(tmp_path / "tokens", MetricRegistry())
 
 
-def test_only_hashes_are_kept(tmp_path: Path) -> None:
-    found = token_file(tmp_path, f"{SECRET},jane\n")
-    reached: list[object] = [found]
-    for each in reached:  # it grows as we go: everything that the file leads to
-        if isinstance(each, TokenFile | dict | list | tuple):
-            reached.extend(gc.get_referents(each))
-    assert hash_token(SECRET.encode()) in reached
-    assert not any(SECRET in repr(each) for each in reached)
+def test_only_hashes_are_in_memory(tmp_path: Path) -> None:
+    objects: list[object] = [load(tmp_path, f"{SECRET},jane\n")]
+    for item in objects:  # grows within the loop, up to all objects that the token file refers to
+        if isinstance(item, TokenFile | dict | list | tuple):
+            objects.extend(gc.get_referents(item))
+    assert hash_token(SECRET.encode()) in objects
+    assert not any(SECRET in repr(item) for item in objects)
 
 
-# Following.
+# Reloads.
 
 
-class Followed:
-    """A file of tokens that has been read, and its looks."""
+class Watched:
+    """A token file that has been loaded."""
 
     def __init__(self, folder: Path) -> None:
-        self.file = folder / "tokens"
-        self.file.write_text("old,jane\n")
-        self.meters = MetricRegistry()
-        self.tokens = TokenFile(self.file, self.meters)
+        self.path = folder / "tokens"
+        self.path.write_text("old,jane\n")
+        self.metrics = MetricRegistry()
+        self.tokens = TokenFile(self.path, self.metrics)
 
-    def look(self, times: int = 2) -> dict[str, str | None]:
+    def poll(self, times: int = 2) -> dict[str, str | None]:
         for _ in range(times):
             self.tokens.poll()
-        return {token: user(self.tokens, token) for token in ("old", "new")}
+        return {token: find_user(self.tokens, token) for token in ("old", "new")}
 
     @property
     def failures(self) -> float:
-        return self.meters.by_name["webhooks_token_file_reload_failures"].values.get((), 0.0)  # type: ignore[return-value]
+        return self.metrics.by_name["webhooks_token_file_reload_failures"].values.get((), 0.0)  # type: ignore[return-value]
 
 
 @pytest.fixture
-def followed(tmp_path: Path) -> Followed:
-    return Followed(tmp_path)
+def watched(tmp_path: Path) -> Watched:
+    return Watched(tmp_path)
 
 
 OLD, NEW = {"old": "jane", "new": None}, {"old": None, "new": "joe"}
 
 
-def test_a_change_is_taken_over_when_it_has_settled(followed: Followed) -> None:
-    assert followed.look() == OLD
-    followed.file.write_text("new,joe\n")
-    assert followed.look(1) == OLD
-    assert followed.look(1) == NEW
-    followed.file.write_text("old,jane\n")
-    assert followed.look() == OLD
-    assert followed.failures == 0
+def test_a_change_is_loaded_when_two_polls_see_it(watched: Watched) -> None:
+    assert watched.poll() == OLD
+    watched.path.write_text("new,joe\n")
+    assert watched.poll(1) == OLD
+    assert watched.poll(1) == NEW
+    watched.path.write_text("old,jane\n")
+    assert watched.poll() == OLD
+    assert watched.failures == 0
 
 
-def test_what_is_still_being_written_is_not_taken_over(followed: Followed) -> None:
+def test_a_partial_write_is_not_loaded(watched: Watched) -> None:
     for part in ("new,j", "new,jo", "new,joe\nold,j"):
-        followed.file.write_text(part)
-        assert followed.look(1) == OLD
-    followed.file.write_text("new,joe\n")
-    assert followed.look() == NEW
+        watched.path.write_text(part)
+        assert watched.poll(1) == OLD
+    watched.path.write_text("new,joe\n")
+    assert watched.poll() == NEW
 
 
 @pytest.mark.parametrize("text", ["new", "new,joe\nnew,jane", None])
-def test_what_is_no_good_is_complained_of_once(
-    text: str | None, followed: Followed, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_invalid_change_is_logged_once(text: str | None, watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
     if text is None:
-        followed.file.unlink()
+        watched.path.unlink()
     else:
-        followed.file.write_text(text)
-    assert followed.look(5) == OLD
-    assert followed.failures == 1
+        watched.path.write_text(text)
+    assert watched.poll(5) == OLD
+    assert watched.failures == 1
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert "the token file is not reloaded, and the previous tokens stay valid" in caplog.text
-    followed.file.write_text("new,joe\n")
-    assert followed.look() == NEW
+    watched.path.write_text("new,joe\n")
+    assert watched.poll() == NEW
 
 
-def test_an_empty_file_takes_all_tokens_back(followed: Followed) -> None:
-    followed.file.write_text("")
-    assert followed.look() == {"old": None, "new": None}
+def test_an_empty_file_revokes_all_tokens(watched: Watched) -> None:
+    watched.path.write_text("")
+    assert watched.poll() == {"old": None, "new": None}
 
 
-def test_it_is_looked_at_over_and_over(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "_POLL_INTERVAL", 0.01)
-    with followed.tokens.watching():
-        followed.file.write_text("new,joe\n")
-        await_true(lambda: user(followed.tokens, "new") == "joe", "it is taken over")
+def test_the_file_is_watched(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_file, "_POLL_INTERVAL", 0.01)
+    with watched.tokens.watching():
+        watched.path.write_text("new,joe\n")
+        await_true(lambda: find_user(watched.tokens, "new") == "joe", "it is reloaded")
+
+
+def test_a_change_during_the_first_read_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, read = tmp_path / "tokens", token_file._read
+    path.write_text("old,jane\n")
+
+    def read_and_change(path: Path) -> Mapping[TokenHash, str]:
+        users = read(path)
+        path.write_text("new,joe\n")
+        return users
+
+    monkeypatch.setattr(token_file, "_read", read_and_change)
+    tokens = TokenFile(path, MetricRegistry())
+    monkeypatch.undo()
+    for _ in range(2):
+        tokens.poll()
+    assert [find_user(tokens, token) for token in ("old", "new")] == [None, "joe"]

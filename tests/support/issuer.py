@@ -1,4 +1,4 @@
-"""An OpenID Connect issuer: real HTTPS on this machine, with an authority of its own."""
+"""An OpenID Connect issuer: real HTTPS on this machine, with its own CA."""
 
 import json
 import ssl
@@ -18,16 +18,16 @@ Key = jwk.RSAKey | jwk.ECKey
 
 
 class Issuer:
-    """What it publishes, which tests change, and how often it was asked.
+    """An issuer whose published documents the tests change.
 
     Attributes:
-        url: its own.
-        ca: who signs its certificate.
-        keys: those that it signs with and publishes, by their names.
-        documents: what it publishes instead, by path.
-        away: whether it answers with an error alone.
-        asked: the paths that were asked for.
-        gate: what is asked waits for this.
+        url: its URL.
+        ca: the CA of its certificate.
+        keys: the keys that it publishes, by key ID.
+        documents: documents that it publishes instead of the usual ones, by path.
+        unavailable: whether every response is an error.
+        requests: the paths of all requests.
+        gate: requests wait for this event.
     """
 
     def __init__(self, url: str, ca: Path) -> None:
@@ -35,18 +35,18 @@ class Issuer:
         self.ca = ca
         self.keys: dict[str, Key] = {}
         self.documents: dict[str, Any] = {}
-        self.away = False
-        self.asked: list[str] = []
+        self.unavailable = False
+        self.requests: list[str] = []
         self.gate = threading.Event()
         self.gate.set()
 
     @property
     def fetches(self) -> int:
-        """How often the keys were asked for, or the way to them in vain."""
-        return self.asked.count("/realm/.well-known/openid-configuration")
+        """The number of attempts to fetch the keys."""
+        return self.requests.count("/realm/.well-known/openid-configuration")
 
     def published(self, path: str) -> Any:
-        """The document at a path; None for none."""
+        """Return the document at a path; None if there is none."""
         if path in self.documents:
             return self.documents[path]
         if path == "/realm/.well-known/openid-configuration":
@@ -56,20 +56,20 @@ class Issuer:
         return None
 
     def token(self, kid: str | None = "first", key: Key | None = None, algorithm: str = "ES256", **claims: Any) -> str:
-        """A good token, but for what is given."""
+        """Return a good token with the given claims; ``...`` removes a claim."""
         now = int(time.time())
-        usual = {"iss": self.url, "aud": ["webhooks"], "sub": "jane", "iat": now, "nbf": now, "exp": now + 600}
-        said = {name: value for name, value in {**usual, **claims}.items() if value is not ...}
+        default = {"iss": self.url, "aud": ["webhooks"], "sub": "jane", "iat": now, "nbf": now, "exp": now + 600}
+        merged = {name: value for name, value in {**default, **claims}.items() if value is not ...}
         header = {"alg": algorithm} | ({} if kid is None else {"kid": kid})
-        return jwt.encode(header, said, key or self.keys[kid or "first"], algorithms=[algorithm])
+        return jwt.encode(header, merged, key or self.keys[kid or "first"], algorithms=[algorithm])
 
 
 def _handler(issuer: Issuer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            issuer.asked.append(self.path)
+            issuer.requests.append(self.path)
             issuer.gate.wait()
-            document = None if issuer.away else issuer.published(self.path)
+            document = None if issuer.unavailable else issuer.published(self.path)
             body = document if isinstance(document, bytes) else json.dumps(document).encode()
             self.send_response(200 if document is not None else 503)
             self.send_header("Content-Length", str(len(body)))
@@ -84,12 +84,12 @@ def _handler(issuer: Issuer) -> type[BaseHTTPRequestHandler]:
 
 class _Server(ThreadingHTTPServer):
     def handle_error(self, *_: object) -> None:
-        """A caller that goes away is no matter."""
+        """Ignore clients that disconnect."""
 
 
 @contextmanager
 def issuing(folder: Path) -> Iterator[Issuer]:
-    """An issuer at a port that was free, for as long as the block lasts; it has one key, `first`."""
+    """Run an issuer on a free port within the block. It has one key with the ID ``first``."""
     pair = certificates.issue(folder, names=["127.0.0.1"])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.certificate, pair.key)
