@@ -1,110 +1,90 @@
-"""One server for every question a cluster API asks from outside, answered by plain Python functions."""
+"""Serves Kubernetes admission, authorization, token and image reviews with policies that are plain Python functions."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from webhooks._lazy import lazy_exports
 from webhooks._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from webhooks.app.asgi import create_app
-    from webhooks.kube.quantities import parse_quantity
-    from webhooks.objects.fields import field, items
-    from webhooks.objects.image_references import ImageReference
-    from webhooks.objects.json_patch import pointer
-    from webhooks.objects.pods import Container, Image
-    from webhooks.policy.decorators import authenticating, authorizing, image_policy, mutating, validating
-    from webhooks.policy.loader import bundled
-    from webhooks.policy.model import Policy
-    from webhooks.reviews.admission import AdmissionReview, deny_new, introduced
-    from webhooks.reviews.authentication import TokenReview
-    from webhooks.reviews.authorization import AccessReview
-    from webhooks.reviews.images import ImageReview
-    from webhooks.reviews.outcomes import (
-        Allow,
-        Authenticated,
-        Decision,
-        Deny,
-        Identity,
-        Mutation,
-        NoOpinion,
-        Opinion,
-        Patch,
-        Replace,
-        Unauthenticated,
+    from webhooks.app.asgi import create_app as create_app
+    from webhooks.errors import ConfigurationError as ConfigurationError
+    from webhooks.errors import MalformedReview as MalformedReview
+    from webhooks.errors import WebhooksError as WebhooksError
+    from webhooks.kube.quantities import parse_quantity as parse_quantity
+    from webhooks.objects.fields import field as field
+    from webhooks.objects.fields import items as items
+    from webhooks.objects.image_references import ImageReference as ImageReference
+    from webhooks.objects.json_patch import pointer as pointer
+    from webhooks.objects.pods import Container as Container
+    from webhooks.objects.pods import Image as Image
+    from webhooks.policy.decorators import authenticating as authenticating
+    from webhooks.policy.decorators import authorizing as authorizing
+    from webhooks.policy.decorators import image_policy as image_policy
+    from webhooks.policy.decorators import mutating as mutating
+    from webhooks.policy.decorators import validating as validating
+    from webhooks.policy.loader import bundled as bundled
+    from webhooks.policy.loader import load_file
+    from webhooks.policy.model import Policy as Policy
+    from webhooks.reviews.admission import AdmissionReview as AdmissionReview
+    from webhooks.reviews.admission import deny_new as deny_new
+    from webhooks.reviews.admission import introduced as introduced
+    from webhooks.reviews.authentication import TokenReview as TokenReview
+    from webhooks.reviews.authorization import AccessReview as AccessReview
+    from webhooks.reviews.images import ImageReview as ImageReview
+    from webhooks.reviews.outcomes import Allow as Allow
+    from webhooks.reviews.outcomes import Authenticated as Authenticated
+    from webhooks.reviews.outcomes import Decision as Decision
+    from webhooks.reviews.outcomes import Deny as Deny
+    from webhooks.reviews.outcomes import Identity as Identity
+    from webhooks.reviews.outcomes import Mutation as Mutation
+    from webhooks.reviews.outcomes import NoOpinion as NoOpinion
+    from webhooks.reviews.outcomes import Opinion as Opinion
+    from webhooks.reviews.outcomes import Patch as Patch
+    from webhooks.reviews.outcomes import Replace as Replace
+    from webhooks.reviews.outcomes import Unauthenticated as Unauthenticated
+    from webhooks.reviews.user import User as User
+
+    load = load_file
+else:
+    __all__, __getattr__, __dir__ = lazy_exports(
+        globals(),
+        {
+            "AccessReview": "webhooks.reviews.authorization",
+            "AdmissionReview": "webhooks.reviews.admission",
+            "Allow": "webhooks.reviews.outcomes",
+            "Authenticated": "webhooks.reviews.outcomes",
+            "ConfigurationError": "webhooks.errors",
+            "Container": "webhooks.objects.pods",
+            "Decision": "webhooks.reviews.outcomes",
+            "Deny": "webhooks.reviews.outcomes",
+            "Identity": "webhooks.reviews.outcomes",
+            "Image": "webhooks.objects.pods",
+            "ImageReference": "webhooks.objects.image_references",
+            "ImageReview": "webhooks.reviews.images",
+            "MalformedReview": "webhooks.errors",
+            "Mutation": "webhooks.reviews.outcomes",
+            "NoOpinion": "webhooks.reviews.outcomes",
+            "Opinion": "webhooks.reviews.outcomes",
+            "Patch": "webhooks.reviews.outcomes",
+            "Policy": "webhooks.policy.model",
+            "Replace": "webhooks.reviews.outcomes",
+            "TokenReview": "webhooks.reviews.authentication",
+            "Unauthenticated": "webhooks.reviews.outcomes",
+            "User": "webhooks.reviews.user",
+            "WebhooksError": "webhooks.errors",
+            "authenticating": "webhooks.policy.decorators",
+            "authorizing": "webhooks.policy.decorators",
+            "bundled": "webhooks.policy.loader",
+            "create_app": "webhooks.app.asgi",
+            "deny_new": "webhooks.reviews.admission",
+            "field": "webhooks.objects.fields",
+            "image_policy": "webhooks.policy.decorators",
+            "introduced": "webhooks.reviews.admission",
+            "items": "webhooks.objects.fields",
+            "load": "webhooks.policy.loader:load_file",
+            "mutating": "webhooks.policy.decorators",
+            "parse_quantity": "webhooks.kube.quantities",
+            "pointer": "webhooks.objects.json_patch",
+            "validating": "webhooks.policy.decorators",
+        },
     )
-    from webhooks.reviews.user import User
-
-__all__ = [
-    "AccessReview",
-    "AdmissionReview",
-    "Allow",
-    "Authenticated",
-    "Container",
-    "Decision",
-    "Deny",
-    "Identity",
-    "Image",
-    "ImageReference",
-    "ImageReview",
-    "Mutation",
-    "NoOpinion",
-    "Opinion",
-    "Patch",
-    "Policy",
-    "Replace",
-    "TokenReview",
-    "Unauthenticated",
-    "User",
-    "authenticating",
-    "authorizing",
-    "bundled",
-    "create_app",
-    "deny_new",
-    "field",
-    "image_policy",
-    "introduced",
-    "items",
-    "mutating",
-    "parse_quantity",
-    "pointer",
-    "validating",
-]
-
-_HOMES = {
-    "webhooks.app.asgi": ("create_app",),
-    "webhooks.reviews.outcomes": (
-        "Allow",
-        "Authenticated",
-        "Decision",
-        "Deny",
-        "Identity",
-        "Mutation",
-        "NoOpinion",
-        "Opinion",
-        "Patch",
-        "Replace",
-        "Unauthenticated",
-    ),
-    "webhooks.policy.decorators": ("authenticating", "authorizing", "image_policy", "mutating", "validating"),
-    "webhooks.objects.fields": ("field", "items"),
-    "webhooks.policy.loader": ("bundled",),
-    "webhooks.objects.json_patch": ("pointer",),
-    "webhooks.objects.pods": ("Container", "Image"),
-    "webhooks.policy.model": ("Policy",),
-    "webhooks.kube.quantities": ("parse_quantity",),
-    "webhooks.objects.image_references": ("ImageReference",),
-    "webhooks.reviews.admission": ("AdmissionReview", "deny_new", "introduced"),
-    "webhooks.reviews.authentication": ("TokenReview",),
-    "webhooks.reviews.authorization": ("AccessReview",),
-    "webhooks.reviews.images": ("ImageReview",),
-    "webhooks.reviews.user": ("User",),
-}
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for then: help, completion and other projects' tests, which load our plugin, do without."""
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOME[name]), name)
-    return value

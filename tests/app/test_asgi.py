@@ -260,7 +260,7 @@ def site() -> PluginContext:
 
 @pytest.mark.parametrize("mounted", [False, True])
 def test_tokens_are_authenticated(mounted: bool, tokens: TokenFile, site: PluginContext) -> None:
-    app = create_app([allows], site, callers=Authenticator(site.meters, token_file=tokens))
+    app = create_app([allows], site, callers=Authenticator(site.metrics, token_file=tokens))
     client = TestClient(Starlette(routes=[Mount("/hooks", app)]) if mounted else app)
     root = "/hooks" if mounted else ""
     good = {**HEADERS, "Authorization": "Bearer good-token"}
@@ -273,11 +273,11 @@ def test_tokens_are_authenticated(mounted: bool, tokens: TokenFile, site: Plugin
         assert (reply.headers["www-authenticate"], reply.headers["connection"]) == ("Bearer", "close")
     for path in ("/livez", "/readyz", "/healthz"):
         assert client.get(f"{root}{path}").text == "ok"
-    assert site.meters.by_name["webhooks_clients_rejected"].values == {("bad_token",): 8.0}
+    assert site.metrics.by_name["webhooks_clients_rejected"].values == {("bad_token",): 8.0}
 
 
 def test_client_certificates_are_not_visible(site: PluginContext) -> None:
-    client = TestClient(create_app([allows], site, callers=Authenticator(site.meters, allowed_names=["apiserver"])))
+    client = TestClient(create_app([allows], site, callers=Authenticator(site.metrics, allowed_names=["apiserver"])))
     assert client.post(VALIDATE, content=GOOD, headers=HEADERS).status_code == 403
 
 
@@ -286,6 +286,6 @@ def test_the_token_file_is_reloaded(
 ) -> None:
     monkeypatch.setattr("webhooks.auth.token_file._POLL_INTERVAL", 0.01)
     new = {**HEADERS, "Authorization": "Bearer new-token"}
-    with TestClient(create_app([allows], site, callers=Authenticator(site.meters, token_file=tokens))) as client:
+    with TestClient(create_app([allows], site, callers=Authenticator(site.metrics, token_file=tokens))) as client:
         (tmp_path / "tokens.csv").write_text("new-token,joe\n")
         await_true(lambda: client.post(VALIDATE, content=GOOD, headers=new).status_code == 200, "it is reloaded")

@@ -241,11 +241,11 @@ def audit(number: int) -> Any:
 
 def test_what_plugins_keep() -> None:
     site = PluginContext()
-    counter = site.meters.counter("webhooks_taken", "What was taken.", ("type",))
-    gauge = site.meters.gauge("webhooks_kept", "What is kept.")
-    histogram = site.meters.histogram("webhooks_seconds", "What it took.", (1, 2.5), ("type",))
+    counter = site.metrics.counter("webhooks_taken", "What was taken.", ("type",))
+    gauge = site.metrics.gauge("webhooks_kept", "What is kept.")
+    histogram = site.metrics.histogram("webhooks_seconds", "What it took.", (1, 2.5), ("type",))
     client = TestClient(create_app([], site))
-    site.meters.counter("webhooks_later", "What came later.").add()
+    site.metrics.counter("webhooks_later", "What came later.").add()
     counter.add("User")
     counter.add("User")
     gauge.set(7)

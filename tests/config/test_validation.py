@@ -7,7 +7,16 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, ValidationInfo, field_validator
 
-from webhooks.config.validation import FieldError, Model, check, one_of, shown, supported, written, wrong
+from webhooks.config.validation import (
+    FieldError,
+    Model,
+    check,
+    field_error,
+    format_path,
+    format_value,
+    one_of,
+    supported_values,
+)
 
 
 class Color(Enum):
@@ -39,7 +48,7 @@ class Box(Model):
     @classmethod
     def _flag(cls, flag: bool, info: ValidationInfo) -> bool:
         if flag and info.data.get("mode") == "off":
-            raise wrong("Forbidden", "only with mode on")
+            raise field_error("Forbidden", "only with mode on")
         if flag and info.context == "strangers":
             raise ValueError("not for strangers")
         return flag
@@ -48,9 +57,9 @@ class Box(Model):
     @classmethod
     def _path(cls, path: Path | None) -> Path | None:
         if path == Path("secret"):
-            raise wrong("Invalid value", "holds a password", value="")
+            raise field_error("Invalid value", "holds a password", value="")
         if path == Path("shown"):
-            raise wrong("Duplicate value", value='"other"')
+            raise field_error("Duplicate value", value='"other"')
         return path
 
 
@@ -209,7 +218,7 @@ def test_null_is_not_set_where_it_must_be() -> None:
     ],
 )
 def test_paths(path: Any, text: str) -> None:
-    assert written(path) == text
+    assert format_path(path) == text
 
 
 @pytest.mark.parametrize(
@@ -229,11 +238,11 @@ def test_paths(path: Any, text: str) -> None:
     ],
 )
 def test_values_are_shown(value: Any, text: str) -> None:
-    assert shown(value) == text
+    assert format_value(value) == text
 
 
 def test_supported_values() -> None:
-    assert supported(["a", "b c"]) == 'supported values: "a", "b c"'
+    assert supported_values(["a", "b c"]) == 'supported values: "a", "b c"'
 
 
 def test_a_finding() -> None:

@@ -21,41 +21,41 @@ from ..support.packages import install
 HEAD = "apiVersion: apiserver.config.svc.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
 GADGETS = """\
 from webhooks import *
-from webhooks.config.validation import Model
+from webhooks.plugins import Model
 from webhooks.errors import ConfigurationError
 
 class Settings(Model):
     names: list[str]
 
-def configure(document, site):
+def configure(document, context):
     settings = document.read(Settings)
-    denied = site.meters.counter("webhooks_gadget_denied", "Pods that were denied.", ("name",))
+    denied = context.metrics.counter("webhooks_gadget_denied", "Pods that were denied.", ("name",))
 
     @validating("pods", names=settings.names)
     def gadget(review):
         denied.add(review.name)
-        return Deny(f"{review.name} of {site.workers}")
+        return Deny(f"{review.name} of {context.workers}")
 
     async def close():
         print("closed", settings.names)
 
-    site.at_end(close)
+    context.on_shutdown(close)
     return [gadget]
 
-def yields(document, site):
+def yields(document, context):
     for name in ("one", "two"):
         yield validating("pods", name=name)(lambda review: Allow())
 
-def nothing(document, site):
+def nothing(document, context):
     return None
 
-def raises(document, site):
+def raises(document, context):
     raise ValueError("a\\nb")
 
-def exits(document, site):
+def exits(document, context):
     raise SystemExit("bye")
 
-def refuses(document, site):
+def refuses(document, context):
     raise ConfigurationError("first\\nsecond")
 
 no_function = 1
@@ -87,10 +87,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def load(folder: Path, text: str, site: PluginContext) -> list[loader.AnyPolicy]:
+def load(folder: Path, text: str, context: PluginContext) -> list[loader.AnyPolicy]:
     file = folder / "admission.yaml"
     file.write_text(HEAD + text)
-    return loader.load(file, site)
+    return loader.load(file, context)
 
 
 def refusal(folder: Path, text: str) -> list[str]:
@@ -104,10 +104,10 @@ def refusal(folder: Path, text: str) -> list[str]:
 
 def test_policies_of_plugins(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "gadget.yaml").write_text("names: [bad]")
-    site = PluginContext(3)
-    policies = load(folder, "- name: Yields\n- {name: Gadget, path: gadget.yaml}\n", site)
+    context = PluginContext(3)
+    policies = load(folder, "- name: Yields\n- {name: Gadget, path: gadget.yaml}\n", context)
     assert [policy.name for policy in policies] == ["one", "two", "gadget"]
-    with TestClient(create_app(policies, site)) as client:
+    with TestClient(create_app(policies, context)) as client:
         body = admission_body("CREATE", pod("bad"), name="bad")
         status = client.post("/admission/validate", json=body).json()["response"]["status"]
         assert status["message"] == "bad of 3"
@@ -174,10 +174,10 @@ def test_two_packages_that_register_one_name(folder: Path) -> None:
 
 
 def test_a_metric_of_the_servers_own(folder: Path) -> None:
-    site = PluginContext()
-    site.meters.counter("webhooks_reviews_total", "Mine.")
+    context = PluginContext()
+    context.metrics.counter("webhooks_reviews_total", "Mine.")
     with pytest.raises(ConfigurationError, match="webhooks_reviews: a plugin's metric has a name of the server's own"):
-        create_app([], site)
+        create_app([], context)
 
 
 # The end.
@@ -196,12 +196,12 @@ def test_the_end_comes_once_and_in_reverse(caplog: pytest.LogCaptureFixture) -> 
     async def raises() -> None:
         raise ValueError("a secret")
 
-    site = PluginContext(1, MetricRegistry())
-    site.at_end(closing("first"))
-    site.at_end(raises)
-    site.at_end(closing("last"))
-    asyncio.run(site.close())
-    asyncio.run(site.close())
+    context = PluginContext(1, MetricRegistry())
+    context.on_shutdown(closing("first"))
+    context.on_shutdown(raises)
+    context.on_shutdown(closing("last"))
+    asyncio.run(context.close())
+    asyncio.run(context.close())
     assert called == ["last", "first"]
     [record] = caplog.records
     assert (record.levelno, record.getMessage()) == (logging.ERROR, "a plugin did not end as it should")
@@ -213,7 +213,7 @@ def test_the_end_waits_for_nobody_for_long(monkeypatch: pytest.MonkeyPatch, capl
     async def hangs() -> None:
         await asyncio.Event().wait()
 
-    site = PluginContext()
-    site.at_end(hangs)
-    asyncio.run(site.close())
+    context = PluginContext()
+    context.on_shutdown(hangs)
+    asyncio.run(context.close())
     assert len(caplog.records) == 1

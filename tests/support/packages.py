@@ -26,29 +26,29 @@ DENYING = """\
 import os
 
 from webhooks import *
-from webhooks.config.validation import Model
+from webhooks.plugins import Model
 
 
 class Settings(Model):
     folder: str
 
 
-def configure(document, site):
+def configure(document, context):
     folder = document.read(Settings).folder
-    denied = site.meters.counter("webhooks_denying_denied", "What was denied.", ("resource",))
-    workers = site.meters.gauge("webhooks_denying_workers", "Processes that deny.")
+    denied = context.metrics.counter("webhooks_denying_denied", "What was denied.", ("resource",))
+    workers = context.metrics.gauge("webhooks_denying_workers", "Processes that deny.")
 
     @validating("gadgets")
     def denying(review):
         denied.add(review.resource.resource)
         workers.set(1)
-        return Deny(f"{os.getpid()} of {site.workers}")
+        return Deny(f"{os.getpid()} of {context.workers}")
 
     async def close():
         with open(f"{folder}/ended", "a") as file:
             file.write(f"{os.getpid()}\\n")
 
-    site.at_end(close)
+    context.on_shutdown(close)
     return [denying]
 """
 

@@ -73,16 +73,18 @@ class WebhookApp(FastAPI):
         super().__init__(title="cluster-webhooks", docs_url=None, redoc_url=None, lifespan=_lifespan)
         self.site = site or PluginContext()
         self.limits = limits or Limits()
-        self.callers = callers or Authenticator(self.site.meters)
+        self.callers = callers or Authenticator(self.site.metrics)
         self.heads = HeadReader(self.limits.max_body)
         self.head_cache = HeaderCache()
-        self.metrics = metrics = Metrics(self.site.meters)
+        self.metrics = metrics = Metrics(self.site.metrics)
         if tracing is not None:
-            self.site.at_end(tracing.close)
+            self.site.on_shutdown(tracing.close)
             journal = tracing.journal(journal)
-        self.runner = (PolicyExecutor if tracing is None else tracing.runner)(registry, metrics.paced, self.site.meters)
-        self.site.at_end(self.runner.close)
-        self._turns = ConcurrencyLimiter(self.limits, self.site.meters)
+        self.runner = (PolicyExecutor if tracing is None else tracing.runner)(
+            registry, metrics.paced, self.site.metrics
+        )
+        self.site.on_shutdown(self.runner.close)
+        self._turns = ConcurrencyLimiter(self.limits, self.site.metrics)
         self._journal = journal
         self._tracing = tracing
         self._ending: set[asyncio.Task[None]] = set()
@@ -90,7 +92,7 @@ class WebhookApp(FastAPI):
         self.endpoints_by_path: dict[bytes, AnyEndpoint] = {}
         self._answer_by(registry)
         self.life = Lifecycle()
-        self.pulse = LoopWatchdog(PolicyInterrupter(self.site.meters).end)
+        self.pulse = LoopWatchdog(PolicyInterrupter(self.site.metrics).end)
         self.operations = ops_routes.routes(
             {"loop": lambda: self.pulse.silence < LOST},
             {"policies": lambda: len(self._registry) > 0, "shutdown": lambda: self.life.phase is Phase.SERVING},

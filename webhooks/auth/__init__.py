@@ -1,21 +1,19 @@
-"""Client authentication: client certificates, token files and OIDC."""
+"""Client authentication: client certificates, token files and OIDC. `OidcIssuer` requires the extra ``oidc``."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from webhooks._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from webhooks.auth.authenticator import Authenticator
-    from webhooks.auth.oidc import OidcIssuer
-    from webhooks.auth.token_file import TokenFile
-
-__all__ = ["Authenticator", "OidcIssuer", "TokenFile"]
-
-_MODULES = {"Authenticator": "authenticator", "OidcIssuer": "oidc", "TokenFile": "token_file"}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name on first use: `OidcIssuer` requires the extra ``oidc``."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    from webhooks.auth.authenticator import Authenticator as Authenticator
+    from webhooks.auth.oidc import OidcIssuer as OidcIssuer
+    from webhooks.auth.token_file import TokenFile as TokenFile
+else:
+    __all__, __getattr__, __dir__ = lazy_exports(
+        globals(),
+        {
+            "Authenticator": "webhooks.auth.authenticator",
+            "OidcIssuer": "webhooks.auth.oidc",
+            "TokenFile": "webhooks.auth.token_file",
+        },
+    )

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from webhooks.config import strict_yaml
-from webhooks.config.validation import quoted, shown, wrong
+from webhooks.config.validation import field_error, format_value, quote
 from webhooks.errors import ClusterError, ConfigurationError
 
 _PATIENCE = 60.0  # seconds that a program has to give credentials; somebody may have to log in
@@ -39,7 +39,7 @@ class _Model(BaseModel):
 def _text(value: Any) -> Any:
     """A secret that is no text is not shown in what is wrong with it."""
     if value is not None and not isinstance(value, str):
-        raise wrong("Invalid value", "must be a text: put it in quotes", "")
+        raise field_error("Invalid value", "must be a text: put it in quotes", "")
     return value
 
 
@@ -200,7 +200,7 @@ class ExecCredential:
             reason = (
                 error.strerror if isinstance(error, OSError) else None
             ) or "its name or a variable has a null byte"
-            raise ClusterError(f"{shown(program)}, which gives credentials, does not run: {reason}") from None
+            raise ClusterError(f"{format_value(program)}, which gives credentials, does not run: {reason}") from None
         try:
             return _given(json.loads(done.stdout)["status"], program)
         except (ValueError, LookupError, AttributeError, TypeError):
@@ -404,5 +404,5 @@ def _read(file: Path) -> bytes:
         return file.read_bytes()
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        name = str(file) if str(file).isprintable() else quoted(str(file))
+        name = str(file) if str(file).isprintable() else quote(str(file))
         raise ClusterError(f"{name}: cannot be read: {reason}") from None

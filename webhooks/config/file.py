@@ -12,7 +12,7 @@ from webhooks.config import strict_yaml
 from webhooks.config.models import PolicyEntry
 from webhooks.config.policies import Entry
 from webhooks.config.strict_yaml import Document
-from webhooks.config.validation import FieldError, FieldPath, Model, duration, shown
+from webhooks.config.validation import FieldError, FieldPath, Model, duration, format_value
 from webhooks.errors import ConfigurationError
 from webhooks.policy import loader as loading
 from webhooks.policy.model import AnyPolicy
@@ -99,7 +99,7 @@ class Configuration:
                 if first != number:
                     at = (*path, "use" if entry.name is None else "name")
                     detail = f"policies[{first}] has this name: give one of them another by name"
-                    findings.append(FieldError(at, "Duplicate value", detail, shown(policy.name)))
+                    findings.append(FieldError(at, "Duplicate value", detail, format_value(policy.name)))
                 policies.append(policy)
         if findings:
             raise self._document.error(findings)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from webhooks.config.validation import Model, duration, one_of, wrong
+from webhooks.config.validation import Model, duration, field_error, one_of
 from webhooks.errors import ConfigurationError
 from webhooks.kube.label_selectors import Selector
 from webhooks.kube.registered import MAX_TIMEOUT
@@ -19,7 +19,7 @@ def _rule(text: str) -> str:
     try:
         Rule.parse(text)
     except ConfigurationError as error:
-        raise wrong("Invalid value", str(error), "") from None
+        raise field_error("Invalid value", str(error), "") from None
     return text
 
 
@@ -27,7 +27,7 @@ def _selector(selector: dict[str, Any]) -> dict[str, Any]:
     try:
         Selector.parse(selector)
     except ConfigurationError as error:
-        raise wrong("Invalid value", str(error), "") from None
+        raise field_error("Invalid value", str(error), "") from None
     return selector
 
 
@@ -35,7 +35,7 @@ def _pattern(text: str) -> str:
     try:
         ImageReference.parse("a").matches(text)
     except ValueError as error:
-        raise wrong("Invalid value", str(error), "") from None
+        raise field_error("Invalid value", str(error), "") from None
     return text
 
 
@@ -48,8 +48,8 @@ def _moment(text: Any) -> float:
         if moment.tzinfo is not None:
             return moment.astimezone(UTC).timestamp()
     except (OverflowError, TypeError, ValueError):
-        raise wrong("Invalid value", "must be a date such as 2027-01-31, or 2027-01-31T12:00:00Z") from None
-    raise wrong("Invalid value", "a time needs its offset, such as Z")
+        raise field_error("Invalid value", "must be a date such as 2027-01-31, or 2027-01-31T12:00:00Z") from None
+    raise field_error("Invalid value", "a time needs its offset, such as Z")
 
 
 def _line(text: str) -> str:
@@ -109,7 +109,7 @@ class ExemptionEntry(Model):
     @model_validator(mode="after")
     def _check(self) -> "ExemptionEntry":
         if not (self.namespaces or self.names or self.users or self.images):
-            raise wrong("Required value", "at least one of namespaces, names, users, images")
+            raise field_error("Required value", "at least one of namespaces, names, users, images")
         return self
 
 

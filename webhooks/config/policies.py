@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from webhooks.config.models import ExemptionEntry, MatchOverride, PolicyEntry
-from webhooks.config.validation import FieldError, FieldPath, Model, shown
+from webhooks.config.validation import FieldError, FieldPath, Model, format_value
 from webhooks.errors import ConfigurationError
 from webhooks.kube.globs import EVERYTHING, Globs
 from webhooks.kube.label_selectors import Selector
@@ -142,7 +142,7 @@ class Entry:
             self._wrong((*path, alias), "Forbidden", f"not for {kind} policies")
 
     def _wrong(self, path: FieldPath, kind: Any, detail: str, value: Any = None) -> None:
-        self.find(FieldError((*self.path, *path), kind, detail, "" if value is None else shown(value)))
+        self.find(FieldError((*self.path, *path), kind, detail, "" if value is None else format_value(value)))
 
 
 def parameter(policy: AnyPolicy, name: str) -> str | None:

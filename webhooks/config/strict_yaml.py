@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import yaml
 from pydantic import BaseModel
 
-from webhooks.config.validation import FieldError, FieldPath, check, quoted, shown
+from webhooks.config.validation import FieldError, FieldPath, check, format_value, quote
 from webhooks.errors import ConfigurationError
 
 MAX_SIZE = 1024 * 1024  # bytes
@@ -182,7 +182,7 @@ def parse(raw: bytes, file: Path) -> Document:
 
 
 def _line(file: Path, what: str, place: Place | None = None) -> str:
-    name = str(file) if str(file).isprintable() else quoted(str(file))
+    name = str(file) if str(file).isprintable() else quote(str(file))
     return f"{name}: {what}" if place is None else f"{name}:{place.line}:{place.column}: {what}"
 
 
@@ -297,7 +297,7 @@ class _Builder:
         first = mapping.node.keys.setdefault(key, place)
         if first is not place:
             path = (*(_step(each) for each in self._open[:-1]), key)
-            finding = FieldError(path, "Duplicate value", f"the key is in line {first.line} already", shown(key))
+            finding = FieldError(path, "Duplicate value", f"the key is in line {first.line} already", format_value(key))
             self.duplicates.append((place, finding))
         mapping.key = key
 
@@ -328,7 +328,7 @@ def _step(holder: _Open) -> str | int:
 
 def _refuse_tag(event: Any, place: Place) -> None:
     if event.tag is not None:
-        raise _Refusal(f"tags are not supported: {shown(event.tag)}", place)
+        raise _Refusal(f"tags are not supported: {format_value(event.tag)}", place)
 
 
 def _resolved(text: str, place: Place) -> Any:

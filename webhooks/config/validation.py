@@ -34,7 +34,7 @@ class FieldError:
         path: the field, by keys and numbers from the root.
         kind: what is wrong, in one of six words.
         detail: what would be right.
-        value: what is there, as `shown` writes it; empty where it does not matter, or is nobody's business.
+        value: what is there, as `format_value` writes it; empty where it does not matter, or is nobody's business.
     """
 
     path: FieldPath
@@ -43,7 +43,7 @@ class FieldError:
     value: str = ""
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (written(self.path), self.kind, self.value, self.detail) if part)
+        return ": ".join(part for part in (format_path(self.path), self.kind, self.value, self.detail) if part)
 
 
 class Model(BaseModel):
@@ -55,7 +55,7 @@ class Model(BaseModel):
 M = TypeVar("M", bound=BaseModel)
 
 
-def wrong(kind: Kind, detail: str = "", value: str | None = None) -> PydanticCustomError:
+def field_error(kind: Kind, detail: str = "", value: str | None = None) -> PydanticCustomError:
     """For validators of models to raise: what is wrong with the field.
 
     Args:
@@ -66,9 +66,9 @@ def wrong(kind: Kind, detail: str = "", value: str | None = None) -> PydanticCus
     return PydanticCustomError(kind, "{detail}", {"detail": detail, "value": value})
 
 
-def supported(values: Collection[str]) -> str:
+def supported_values(values: Collection[str]) -> str:
     """The detail of an unsupported value."""
-    return f"supported values: {', '.join(map(shown, values))}"
+    return f"supported values: {', '.join(map(format_value, values))}"
 
 
 def one_of(values: Collection[str]) -> AfterValidator:
@@ -76,7 +76,7 @@ def one_of(values: Collection[str]) -> AfterValidator:
 
     def check(value: str) -> str:
         if value not in values:
-            raise wrong("Unsupported value", supported(sorted(values)))
+            raise field_error("Unsupported value", supported_values(sorted(values)))
         return value
 
     return AfterValidator(check)
@@ -94,9 +94,9 @@ def duration(least: float, most: float) -> tuple[BeforeValidator, WithJsonSchema
         try:
             found = parse_duration(value) / 1e9
         except (AttributeError, TypeError, ValueError):
-            raise wrong("Invalid value", "must be a duration such as 50ms, 10s or 1m30s") from None
+            raise field_error("Invalid value", "must be a duration such as 50ms, 10s or 1m30s") from None
         if not least <= found <= most:
-            raise wrong("Invalid value", f"must be between {least:g}s and {most:g}s")
+            raise field_error("Invalid value", f"must be between {least:g}s and {most:g}s")
         return found
 
     return BeforeValidator(seconds), WithJsonSchema({"type": "string", "examples": ["500ms", "10s", "1m30s"]})
@@ -120,7 +120,7 @@ def check(tree: Any, model: type[M], context: Any = None) -> M | list[FieldError
         return [_finding(each, tree, model) for each in errors if not _follows(each)]
 
 
-def written(path: FieldPath) -> str:
+def format_path(path: FieldPath) -> str:
     """A path as people write it: ``limits[0].burst``, and ``labels[a.b]`` for keys that are no names."""
     text = ""
     for step in path:
@@ -129,20 +129,20 @@ def written(path: FieldPath) -> str:
         elif _NAME.fullmatch(step) and len(step) <= _SHOWN:
             text += f".{step}" if text else step
         else:
-            text += f"[{shown(step)[1:-1]}]"
+            text += f"[{format_value(step)[1:-1]}]"
     return text
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """What somebody wrote: short, on one line, and without what lies inside of it."""
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
     if isinstance(value, str):
-        return quoted(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
+        return quote(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
     return json.dumps(value)
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """A text in quotes, which disturbs no terminal."""
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
@@ -172,7 +172,7 @@ _DETAILS = {
 def _finding(error: ErrorDetails, tree: Any, model: type[BaseModel]) -> FieldError:
     what, context = error["type"], error.get("ctx", {})
     path = _path(error["loc"], tree, named=what in ("missing", "extra_forbidden"))
-    value = shown(error["input"])
+    value = format_value(error["input"])
     if what in typing.get_args(Kind):
         return _own(path, typing.cast("Kind", what), value, context)
     match what, context:
@@ -183,7 +183,9 @@ def _finding(error: ErrorDetails, tree: Any, model: type[BaseModel]) -> FieldErr
         case "extra_forbidden", _:
             return FieldError(path, "Forbidden", f"unknown field{_meant(path, model)}")
         case "literal_error" | "enum", _:
-            return FieldError(path, "Unsupported value", supported(re.findall("'([^']*)'", context["expected"])), value)
+            return FieldError(
+                path, "Unsupported value", supported_values(re.findall("'([^']*)'", context["expected"])), value
+            )
         case "too_long", _:
             return FieldError(
                 path, "Too many", f"must have at most {context['max_length']}", str(context["actual_length"])
@@ -202,7 +204,7 @@ def _follows(error: ErrorDetails) -> bool:
 
 
 def _own(path: FieldPath, kind: Kind, value: str, context: Mapping[str, Any]) -> FieldError:
-    """What `wrong` said."""
+    """What `field_error` said."""
     if context["value"] is not None:
         value = context["value"]
     elif kind in ("Required value", "Forbidden"):

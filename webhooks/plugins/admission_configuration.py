@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from webhooks.config import strict_yaml
 from webhooks.config.strict_yaml import Document
-from webhooks.config.validation import Model, one_of, supported, wrong
+from webhooks.config.validation import Model, field_error, one_of, supported_values
 from webhooks.kube.api_groups import ADMISSION_CONFIGURATION
 
 
@@ -53,10 +53,10 @@ class _Plugin(Model):
         names = info.context
         assert isinstance(names, _Names)
         if name not in names.registered:
-            registered = supported(sorted(names.registered)) if names.registered else "no plugins are installed"
-            raise wrong("Unsupported value", registered)
+            registered = supported_values(sorted(names.registered)) if names.registered else "no plugins are installed"
+            raise field_error("Unsupported value", registered)
         if name in names.seen:
-            raise wrong("Duplicate value")
+            raise field_error("Duplicate value")
         names.seen.add(name)
         return name
 

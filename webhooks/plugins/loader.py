@@ -33,15 +33,15 @@ class PluginContext:
 
     Attributes:
         workers: processes that will answer, each of which configures its plugins for itself.
-        meters: to count in.
+        metrics: the registry for metrics of the plugin.
     """
 
-    def __init__(self, workers: int = 1, meters: MetricRegistry | None = None) -> None:
+    def __init__(self, workers: int = 1, metrics: MetricRegistry | None = None) -> None:
         self.workers = workers
-        self.meters = MetricRegistry() if meters is None else meters
+        self.metrics = MetricRegistry() if metrics is None else metrics
         self._closes: list[Callable[[], Awaitable[None]]] = []
 
-    def at_end(self, close: Callable[[], Awaitable[None]]) -> None:
+    def on_shutdown(self, close: Callable[[], Awaitable[None]]) -> None:
         """Have this called, on the loop, when the server has answered its last review; the last one given is first."""
         self._closes.append(close)
 

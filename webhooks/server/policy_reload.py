@@ -41,14 +41,14 @@ class PolicyReloader:
 
     def __init__(self, settings: Settings, site: PluginContext) -> None:
         self._settings = _absolute(settings)
-        self._reloads = site.meters.counter(
+        self._reloads = site.metrics.counter(
             "webhooks_policy_reloads_total",
             "Changes of policies or their configuration, by whether they were taken over, in each process.",
             ("result",),
         )
         for result in ("taken", "refused"):
             self._reloads.add(result, amount=0)
-        self._refused = site.meters.gauge(
+        self._refused = site.metrics.gauge(
             REFUSED, "Processes whose policies are older than what is in the files, which they could not take over."
         )
         self._refused.set(0)

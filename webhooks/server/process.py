@@ -276,12 +276,12 @@ def answer(
     Raises:
         ConfigurationError: an isolated policy cannot be.
     """
-    callers = connections("reviews", app.limits, app.site.meters)
+    callers = connections("reviews", app.limits, app.site.metrics)
     server = Server(app, callers, follower.context, ReviewProtocol, started, grace)
     for phase in (Phase.DRAINING, Phase.ENDED):
         app.life.at(phase, server.stop)
 
-    app.site.meters.gauge("webhooks_workers", "Processes that answer.").set(1)
+    app.site.metrics.gauge("webhooks_workers", "Processes that answer.").set(1)
 
     async def serve() -> None:
         begun()
@@ -316,7 +316,7 @@ def _operations(app: WebhookApp, listener: socket.socket | None) -> Iterator[Non
     if listener is None:
         yield
         return
-    server = Server(Starlette(routes=app.operations), connections("ops", app.limits, app.site.meters))
+    server = Server(Starlette(routes=app.operations), connections("ops", app.limits, app.site.metrics))
     thread = threading.Thread(target=asyncio.run, args=(server.serve([listener]),), name="ops", daemon=True)
     thread.start()
     try:

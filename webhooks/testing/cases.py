@@ -12,7 +12,7 @@ from webhooks.config import file as configured
 from webhooks.config import policies as entries
 from webhooks.config import strict_yaml
 from webhooks.config.strict_yaml import Document
-from webhooks.config.validation import FieldError, FieldPath, Model, shown, supported, wrong
+from webhooks.config.validation import FieldError, FieldPath, Model, field_error, format_value, supported_values
 from webhooks.errors import ConfigurationError
 from webhooks.policy import loader
 from webhooks.policy.model import WIRES, AnyPolicy
@@ -55,7 +55,7 @@ class Expectation(Model):
     def _check(cls, value: Any, info: ValidationInfo) -> Any:
         outcome = info.data.get("outcome")
         if outcome is not None and outcome not in _FITTING[str(info.field_name)]:
-            raise wrong("Forbidden", f"does not go with {outcome}")
+            raise field_error("Forbidden", f"does not go with {outcome}")
         return value
 
 
@@ -76,9 +76,11 @@ class Case(Model):
     def _check(self) -> "Case":
         beside = [name for name in _ADMITTING if getattr(self, name) is not None]
         if self.request is not None and beside:
-            raise wrong("Forbidden", f"a request is a whole review, which holds what {', '.join(beside)} would say")
+            raise field_error(
+                "Forbidden", f"a request is a whole review, which holds what {', '.join(beside)} would say"
+            )
         if self.request is None and self.object is None and self.old is None:
-            raise wrong("Required value", "an object, an old one, or a request")
+            raise field_error("Required value", "an object, an old one, or a request")
         return self
 
 
@@ -156,12 +158,12 @@ def _policies(document: Document, configuration: str | None, policy: Path | None
         file = Path(os.path.normpath(document.file.parent / configuration))
         if not file.is_file():
             raise document.error(
-                [FieldError(("configuration",), "Invalid value", "no such file", shown(configuration))]
+                [FieldError(("configuration",), "Invalid value", "no such file", format_value(configuration))]
             )
         policies = configured.read(file).load()
         if not policies:
             raise document.error(
-                [FieldError(("configuration",), "Invalid value", "no policies are in it", shown(configuration))]
+                [FieldError(("configuration",), "Invalid value", "no policies are in it", format_value(configuration))]
             )
         return policies
     if policy is None:
@@ -174,7 +176,7 @@ def _repeated(cases: Sequence[Case]) -> Iterator[FieldError]:
     names: set[str] = set()
     for number, case in enumerate(cases):
         if case.name in names:
-            yield FieldError(("cases", number, "name"), "Duplicate value", value=shown(case.name))
+            yield FieldError(("cases", number, "name"), "Duplicate value", value=format_value(case.name))
         names.add(case.name)
 
 
@@ -186,7 +188,9 @@ def _unknown_kinds(cases: Sequence[Case], policies: Sequence[AnyPolicy]) -> Iter
         if case.request is not None and "kind" not in case.request and len(possible) > 1:
             yield FieldError(path, "Required value", f"one of {', '.join(possible)}")
         elif kind not in _REVIEWS.values():
-            yield FieldError(path, "Unsupported value", supported(sorted(set(_REVIEWS.values()))), shown(kind))
+            yield FieldError(
+                path, "Unsupported value", supported_values(sorted(set(_REVIEWS.values()))), format_value(kind)
+            )
 
 
 def _bound(policies: Sequence[AnyPolicy], case: Case, path: FieldPath, findings: list[FieldError]) -> list[AnyPolicy]:
@@ -203,7 +207,7 @@ def _bound(policies: Sequence[AnyPolicy], case: Case, path: FieldPath, findings:
                 policy = entries.with_parameter(policy, name, value)
             except ValueError as error:
                 detail = f"policy {policy.name!r}: {error}"
-                findings.append(FieldError((*path, "parameters", given), "Invalid value", detail, shown(value)))
+                findings.append(FieldError((*path, "parameters", given), "Invalid value", detail, format_value(value)))
         bound.append(policy)
     findings += [FieldError((*path, "parameters", name), "Forbidden", "no policy has it") for name in sorted(unknown)]
     return bound

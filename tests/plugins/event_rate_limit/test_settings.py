@@ -324,7 +324,7 @@ def test_what_is_wrong_is_told_with_its_place() -> None:
 def test_what_a_plugin_counts_is_there_before_anything_is_counted() -> None:
     site = PluginContext()
     configure(parse(yaml.safe_dump(configuration()).encode(), FILE), site)
-    names = {name.removeprefix("webhooks_event_rate_limit_") for name in site.meters.by_name}
+    names = {name.removeprefix("webhooks_event_rate_limit_") for name in site.metrics.by_name}
     assert names == {"decisions", "keys", "evictions"}
 
 

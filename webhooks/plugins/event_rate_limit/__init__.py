@@ -3,17 +3,15 @@
 As the API server's own plugin does it; and, beyond that, over several processes that share their budgets.
 """
 
-from webhooks.config.strict_yaml import Document
-from webhooks.config.validation import FieldError
+from webhooks.plugins import Document, FieldError, PluginContext
 from webhooks.plugins.event_rate_limit.policy import Limiter, limiting, sharing
 from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
 from webhooks.plugins.event_rate_limit.settings import Settings
 from webhooks.plugins.event_rate_limit.token_bucket import MemoryBudget
-from webhooks.plugins.loader import PluginContext
 from webhooks.policy.model import AnyPolicy
 
 
-def configure(document: Document, site: PluginContext) -> list[AnyPolicy]:
+def configure(document: Document, context: PluginContext) -> list[AnyPolicy]:
     """Make the policy of a configuration; see `webhooks.plugins.loader`.
 
     Raises:
@@ -21,13 +19,13 @@ def configure(document: Document, site: PluginContext) -> list[AnyPolicy]:
     """
     settings = document.read(Settings, document.file.parent)
     limits = [each.limit for each in settings.limits]
-    limiter, local = Limiter(limits, site.meters), MemoryBudget(limits, site.meters)
+    limiter, local = Limiter(limits, context.metrics), MemoryBudget(limits, context.metrics)
     if settings.redis is None:
-        if site.workers > 1 and not settings.accept_limits_per_worker:
-            raise document.error([_per_worker(site.workers)])
+        if context.workers > 1 and not settings.accept_limits_per_worker:
+            raise document.error([_per_worker(context.workers)])
         return [limiting(limiter, local)]
-    shared = RedisBudget(limits, settings.redis, local, site.meters)
-    site.at_end(shared.close)
+    shared = RedisBudget(limits, settings.redis, local, context.metrics)
+    context.on_shutdown(shared.close)
     return [sharing(limiter, shared)]
 
 

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticKnownError
 
-from webhooks.config.validation import Model, duration, one_of, wrong
 from webhooks.kube.api_groups import api_versions
+from webhooks.plugins import Model, duration, field_error, one_of
 from webhooks.plugins.event_rate_limit.token_bucket import Limit, LimitType
 
 _DEFAULT_CACHE_SIZE = 4096
@@ -30,7 +30,7 @@ class LimitSettings(Model):
     @classmethod
     def _check_cache_size(cls, size: int, info: ValidationInfo) -> int:
         if size < 0 and info.data.get("type") != "Server":
-            raise wrong("Invalid value", "must not be negative")
+            raise field_error("Invalid value", "must not be negative")
         return size
 
     @property
@@ -56,11 +56,11 @@ def _url(text: str) -> str:
         url = urlsplit(text)
         fits = bool(_PLACES[scheme].fullmatch(rest)) and url.port != 0 and bool(url.hostname) == (scheme != "unix")
     except (KeyError, ValueError):
-        raise wrong("Invalid value", f"must be as {_FORMS}", "") from None
+        raise field_error("Invalid value", f"must be as {_FORMS}", "") from None
     if url.password is not None or "password=" in url.query:
-        raise wrong("Forbidden", "a password belongs into a file, see passwordFile")
+        raise field_error("Forbidden", "a password belongs into a file, see passwordFile")
     if not fits:
-        raise wrong("Invalid value", f"must be as {_FORMS}", "")
+        raise field_error("Invalid value", f"must be as {_FORMS}", "")
     return text
 
 
@@ -95,14 +95,14 @@ class RedisSettings(Model):
     @classmethod
     def _check_user(cls, url: str, info: ValidationInfo) -> str:
         if urlsplit(url).username and info.data.get("password_file", url) is None:
-            raise wrong("Invalid value", "a user needs a password, see passwordFile", "")
+            raise field_error("Invalid value", "a user needs a password, see passwordFile", "")
         return url
 
     @field_validator("ca_file")
     @classmethod
     def _check_tls(cls, file: Path | None, info: ValidationInfo) -> Path | None:
         if not info.data.get("url", "rediss:").startswith("rediss:"):
-            raise wrong("Forbidden", "there is no certificate to check: the url does not begin with rediss://")
+            raise field_error("Forbidden", "there is no certificate to check: the url does not begin with rediss://")
         return file
 
 
@@ -128,7 +128,7 @@ class Settings(Model):
     def _check_redis(cls, redis: Any, info: ValidationInfo) -> Any:
         backend = info.data.get("backend")
         if backend == "memory" and redis is not None:
-            raise wrong("Forbidden", "only for backend: redis")
+            raise field_error("Forbidden", "only for backend: redis")
         if backend == "redis" and redis is None:
             raise PydanticKnownError("missing")
         return redis
