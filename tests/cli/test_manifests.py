@@ -75,7 +75,7 @@ def written(*arguments: object) -> list[Json]:
 
 
 def webhooks(*arguments: object) -> dict[str, Json]:
-    registrations = written("--only", "registrations", *arguments)
+    registrations = written("--only", "webhook-configurations", *arguments)
     return {webhook["name"]: webhook for each in registrations for webhook in each["webhooks"]}
 
 
@@ -191,11 +191,11 @@ def test_side_effects_follow_from_the_policies(folder: Path) -> None:
         ('validating("pods", side_effects="some")', (), "it has side effects on dry runs"),
         (
             'validating("pods")',
-            ("--cover", "kube-system"),
-            "--cover kube-system: with failurePolicy Fail nothing could start",
+            ("--include-namespace", "kube-system"),
+            "--include-namespace kube-system: with failurePolicy Fail nothing could start",
         ),
-        ('validating("pods")', ("--cover", "webhooks"), "and we start there"),
-        ('validating("pods")', ("--cover", "default"), "--cover default: it is not exempt"),
+        ('validating("pods")', ("--include-namespace", "webhooks"), "and we start there"),
+        ('validating("pods")', ("--include-namespace", "default"), "--include-namespace default: it is not exempt"),
         ('validating("*/*")', ("--cluster-version", "1.27"), "no node is ready, and we never start"),
         ('validating("nodes")', ("--cluster-version", "1.27"), "no node is ready, and we never start"),
         ('validating("pods", namespaces=["kube-system"])', (), "wants kube-system alone, which is exempt"),
@@ -205,11 +205,11 @@ def test_side_effects_follow_from_the_policies(folder: Path) -> None:
         ('validating("pods")', ("--failure-policy", "two=Ignore"), "there is no policy of that name"),
         ('validating("pods")', ("--failure-policy", "fail"), "it is Fail, Ignore, POLICY=Fail"),
         ('validating("pods")', ("--url", "http://10.0.0.5"), "calls https://HOST"),
-        ('validating("pods")', ("--by", "url"), "--by url: give --url"),
+        ('validating("pods")', ("--reached-by", "url"), "--reached-by url: give --url"),
         ('validating("pods")', ("--static",), "--static: registrations in files name no Service"),
         (
             'validating("pods")',
-            ("--static", "--by", "localhost", "--cluster-version", "1.35"),
+            ("--static", "--reached-by", "localhost", "--cluster-version", "1.35"),
             "from 1.36 on, not in 1.35",
         ),
         ('validating("pods")', ("--cluster-version", "1.15"), "1.19 is the oldest"),
@@ -220,12 +220,24 @@ def test_side_effects_follow_from_the_policies(folder: Path) -> None:
         ('validating("pods")', ("--ca-bundle", "certs/ca.pem", "--no-ca-bundle"), "one of them"),
         ('validating("pods")', ("--check", "--kubeconfig", "none.yaml"), "none.yaml: no such file"),
         ('validating("pods")', ("--check",), "no cluster to ask"),
-        ("authenticating", (), "give --url, or --by localhost"),
+        ("authenticating", (), "give --url, or --reached-by localhost"),
         ('validating("crd.projectcalico.org/*")', ("--cluster-version", "1.27"), "no node is ready"),
-        ('validating("pods")', ("--static", "--by", "localhost", "--no-ca-bundle"), "would trust nobody"),
-        ('validating("pods")', ("--cover", "webhooks", "--by", "localhost"), "--cover webhooks: it is not exempt"),
-        ('validating("pods")', ("--exempt", "a", "--cover", "a"), "--cover a and --exempt a: one of them"),
-        ('validating("pods")', ("--exempt", "Bad Name!"), "--exempt 'Bad Name!': no namespace has such a name"),
+        ('validating("pods")', ("--static", "--reached-by", "localhost", "--no-ca-bundle"), "would trust nobody"),
+        (
+            'validating("pods")',
+            ("--include-namespace", "webhooks", "--reached-by", "localhost"),
+            "--include-namespace webhooks: it is not exempt",
+        ),
+        (
+            'validating("pods")',
+            ("--exempt-namespace", "a", "--include-namespace", "a"),
+            "--include-namespace a and --exempt-namespace a: one of them",
+        ),
+        (
+            'validating("pods")',
+            ("--exempt-namespace", "Bad Name!"),
+            "--exempt-namespace 'Bad Name!': no namespace has such a name",
+        ),
         ('validating("pods")', ("--namespace", "a.b"), "--namespace 'a.b': no namespace has such a name"),
         ('validating("pods")', ("--name", "My_Name"), "--name 'My_Name': API servers take no such name"),
         ('validating("pods")', ("--name", "a" * 64), "API servers take no such name"),
@@ -254,7 +266,9 @@ def test_who_looks_at_nodes_only_when_they_go_does_not_hinder_the_start(folder: 
 
 def test_a_covered_namespace_is_asked_about(folder: Path) -> None:
     file = policy(folder, 'validating("pods", namespaces=["kube-system"])')
-    [webhook] = webhooks("--policies", file, "--cover", "kube-system", "--failure-policy", "Ignore").values()
+    [webhook] = webhooks(
+        "--policies", file, "--include-namespace", "kube-system", "--failure-policy", "Ignore"
+    ).values()
     assert webhook["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}
 
 
@@ -262,8 +276,8 @@ def test_a_covered_namespace_is_asked_about(folder: Path) -> None:
     ("options", "says"),
     [
         (("--name", "other"), "give --name mine, or --ca-bundle"),
-        (("--name", "mine", "--by", "localhost", "--static"), "--static: nobody fills caBundle into files"),
-        (("--name", "mine", "--by", "localhost"), "not into the API server's own files"),
+        (("--name", "mine", "--reached-by", "localhost", "--static"), "--static: nobody fills caBundle into files"),
+        (("--name", "mine", "--reached-by", "localhost"), "not into the API server's own files"),
     ],
 )
 def test_who_would_trust_nobody_is_refused(folder: Path, options: tuple[str, ...], says: str) -> None:
@@ -273,7 +287,7 @@ def test_who_would_trust_nobody_is_refused(folder: Path, options: tuple[str, ...
         f"server: {{syncCaBundle: mine}}\npolicies: [{{use: library:required_labels}}{flagged}]\n"
     )
     assert says in refused("--config", "webhooks.yaml", *options)
-    trusted = run("--config", "webhooks.yaml", "--by", "localhost", *options, "--ca-bundle", "certs/ca.pem")
+    trusted = run("--config", "webhooks.yaml", "--reached-by", "localhost", *options, "--ca-bundle", "certs/ca.pem")
     assert trusted.exit_code == 0, trusted.stderr
 
 
@@ -281,8 +295,11 @@ def test_who_would_trust_nobody_is_refused(folder: Path, options: tuple[str, ...
     ("options", "exempt"),
     [
         ((), ["kube-node-lease", "kube-public", "kube-system", "webhooks"]),
-        (("--by", "localhost"), ["kube-node-lease", "kube-public", "kube-system"]),
-        (("--exempt", "calico-system"), ["calico-system", "kube-node-lease", "kube-public", "kube-system", "webhooks"]),
+        (("--reached-by", "localhost"), ["kube-node-lease", "kube-public", "kube-system"]),
+        (
+            ("--exempt-namespace", "calico-system"),
+            ["calico-system", "kube-node-lease", "kube-public", "kube-system", "webhooks"],
+        ),
     ],
 )
 def test_which_namespaces_are_exempt(options: tuple[str, ...], exempt: list[str]) -> None:
@@ -290,23 +307,30 @@ def test_which_namespaces_are_exempt(options: tuple[str, ...], exempt: list[str]
     assert webhook["namespaceSelector"]["matchExpressions"] == [
         {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": exempt}
     ]
-    text = run("--only", "registrations", "--policies", "library:required_labels", *options).stdout
+    text = run("--only", "webhook-configurations", "--policies", "library:required_labels", *options).stdout
     assert f"# Not in {', '.join(exempt)}: a cluster starts from there" in text
 
 
 def test_the_networks_service_accounts_are_told_of_where_they_are_exempt(folder: Path) -> None:
-    told = ("--policies", policy(folder, 'validating("*/*")'), "--exempt", "calico-system", "--by", "localhost")
+    told = (
+        "--policies",
+        policy(folder, 'validating("*/*")'),
+        "--exempt-namespace",
+        "calico-system",
+        "--reached-by",
+        "localhost",
+    )
     text = run(*told).stdout
     assert "(with service accounts of calico-system) write" in text
     assert "'system:serviceaccounts:calico-system'" in text
-    written("--policies", "others.py", "--exempt", "calico-system", "--by", "localhost")
+    written("--policies", "others.py", "--exempt-namespace", "calico-system", "--reached-by", "localhost")
     assert run("--policies", "others.py", *told[2:], "-o", "out").exit_code == 0
     assert "'system:serviceaccounts:calico-system'" in (folder / "out/apiserver/authorization.yaml").read_text()
 
 
 def test_a_policy_that_names_an_exempt_namespace_beside_others_is_told_of(folder: Path) -> None:
     file = policy(folder, 'validating("pods", namespaces=["kube-system", "a"])')
-    ended = run("--policies", file, "--only", "registrations")
+    ended = run("--policies", file, "--only", "webhook-configurations")
     line = "Policy 'one' names kube-system, and is not asked there: exempt."
     assert ended.stderr == f"webhooks: {line}\n"
     assert f"# {line}\n" in ended.stdout
@@ -459,7 +483,7 @@ def test_rights_come_with_the_feature_that_needs_them(folder: Path) -> None:
 
 
 def test_files_for_flags(folder: Path) -> None:
-    told = ("--policies", "others.py", "--policies", "mine.py", "--by", "localhost", "-o", "out")
+    told = ("--policies", "others.py", "--policies", "mine.py", "--reached-by", "localhost", "-o", "out")
     assert run(*told).exit_code == 0
     files = folder / "out" / "apiserver"
     assert sorted(path.name for path in files.iterdir()) == [
@@ -496,7 +520,7 @@ def test_files_for_flags(folder: Path) -> None:
 
 @pytest.mark.parametrize(("version", "says"), [("1.29", None), ("1.31", "v1beta1"), ("1.32", "v1")])
 def test_authorization_of_older_clusters(folder: Path, version: str, says: str | None) -> None:
-    told = ("--policies", "others.py", "--by", "localhost", "-o", "out", "--cluster-version", version)
+    told = ("--policies", "others.py", "--reached-by", "localhost", "-o", "out", "--cluster-version", version)
     assert run(*told).exit_code == 0
     file = folder / "out" / "apiserver" / "authorization.yaml"
     flags = (file.parent / "flags").read_text()
@@ -507,7 +531,7 @@ def test_authorization_of_older_clusters(folder: Path, version: str, says: str |
 
 
 def test_registrations_from_files(folder: Path) -> None:
-    assert run("--policies", "mine.py", "--by", "localhost", "--static", "-o", "out").exit_code == 0
+    assert run("--policies", "mine.py", "--reached-by", "localhost", "--static", "-o", "out").exit_code == 0
     files = folder / "out" / "apiserver"
     admission = yaml.safe_load((files / "admission.yaml").read_text())
     folders = {each["name"]: each["configuration"]["staticManifestsDir"] for each in admission["plugins"]}

@@ -82,8 +82,8 @@ class Served:
 
     def manifests(self, *options: object) -> Path:
         """The file of the registrations."""
-        url = ("--by", "url", "--url", f"https://127.0.0.1:{self.port}", "--ca-bundle", self.certs / "ca.pem")
-        written(self.folder, "--policies", POLICIES, "--only", "registrations", "-o", "out", *url, *options)
+        url = ("--reached-by", "url", "--url", f"https://127.0.0.1:{self.port}", "--ca-bundle", self.certs / "ca.pem")
+        written(self.folder, "--policies", POLICIES, "--only", "webhook-configurations", "-o", "out", *url, *options)
         return self.folder / "out" / "3-registrations.yaml"
 
 
@@ -121,7 +121,7 @@ def _until_answers(api: Api, name: str, code: int) -> None:
 
 def test_users_see_denials_defaults_and_warnings(another: Another, served: Served) -> None:
     served.serve("webhooks")
-    register(another, served, "--exempt", "webhooks")
+    register(another, served, "--exempt-namespace", "webhooks")
     admin = another.admin
     with another.api() as api:
         _until_answers(api, "first", 403)
@@ -138,7 +138,7 @@ def test_each_policy_by_itself_behind_a_service(another: Another, served: Served
     """API servers take no underscore in the path of a Service, whatever a policy is called."""
     names = ("library:required_labels", "library:default_seccomp", POLICIES)
     policies = [part for name in names for part in ("--policies", name)]
-    told = ("--only", "registrations", "--per-policy", "-o", "out", "--ca-bundle", served.certs / "ca.pem")
+    told = ("--only", "webhook-configurations", "--per-policy", "-o", "out", "--ca-bundle", served.certs / "ca.pem")
     written(served.folder, *policies, *told)
     file = served.folder / "out" / "3-registrations.yaml"
     paths = {
@@ -153,8 +153,17 @@ def test_each_policy_by_itself_behind_a_service(another: Another, served: Served
 def test_drift_is_told(another: Another, served: Served) -> None:
     register(another, served)
     admin = another.admin
-    url = ("--by", "url", "--url", f"https://127.0.0.1:{served.port}", "--ca-bundle", served.certs / "ca.pem")
-    told = ("--policies", POLICIES, "--only", "registrations", *url, "--check", "--kubeconfig", admin.kubeconfig)
+    url = ("--reached-by", "url", "--url", f"https://127.0.0.1:{served.port}", "--ca-bundle", served.certs / "ca.pem")
+    told = (
+        "--policies",
+        POLICIES,
+        "--only",
+        "webhook-configurations",
+        *url,
+        "--check",
+        "--kubeconfig",
+        admin.kubeconfig,
+    )
     assert written(served.folder, *told) == ""
     patch = [{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]
     admin("patch", KINDS[1], "webhooks", "--type=json", "-p", json.dumps(patch))
@@ -170,7 +179,7 @@ def test_drift_is_told(another: Another, served: Served) -> None:
 
 def test_a_cluster_that_cannot_be_asked_is_told_of(another: Another, served: Served) -> None:
     kubeconfig = another.user("nobody").kubeconfig
-    told = ("--policies", POLICIES, "--no-ca-bundle", "--only", "registrations", "--check", "--kubeconfig")
+    told = ("--policies", POLICIES, "--no-ca-bundle", "--only", "webhook-configurations", "--check", "--kubeconfig")
     assert "403: " in written(served.folder, *told, kubeconfig, code=2)
     assert "no context 'other'; it has me" in written(served.folder, *told, kubeconfig, "--context", "other", code=2)
     assert "nothing.yaml: no such file" in written(served.folder, *told, "nothing.yaml", code=2)
@@ -210,7 +219,16 @@ def test_the_whole_of_it_is_taken(another: Another, served: Served) -> None:
     )
     (served.folder / "policies").mkdir()
     (served.folder / "policies" / "mine.py").write_text(POLICIES.read_text())
-    told = ("--config", "webhooks.yaml", "--only", "server", "--only", "registrations", "--failure-policy", "Ignore")
+    told = (
+        "--config",
+        "webhooks.yaml",
+        "--only",
+        "server",
+        "--only",
+        "webhook-configurations",
+        "--failure-policy",
+        "Ignore",
+    )
     written(served.folder, *told, "-o", "out")
     another.admin.apply(served.folder / "out")
     assert written(served.folder, *told, "--check", "--kubeconfig", another.admin.kubeconfig) == ""
@@ -316,8 +334,8 @@ def test_a_rotation_loses_nothing(another: Another, served: Served) -> None:
     old = x509.load_pem_x509_certificate((served.certs / "ca.pem").read_bytes())
     kept = ("--sync-ca-bundle", "webhooks", "--kubeconfig", keeper(another, served.folder))
     # Whoever waits for somebody to fill it in writes no bundle at all.
-    url = ("--by", "url", "--url", f"https://127.0.0.1:{served.port}", "--no-ca-bundle")
-    written(served.folder, "--policies", POLICIES, "--only", "registrations", "-o", "out", *url)
+    url = ("--reached-by", "url", "--url", f"https://127.0.0.1:{served.port}", "--no-ca-bundle")
+    written(served.folder, "--policies", POLICIES, "--only", "webhook-configurations", "-o", "out", *url)
     another.admin.apply(served.folder / "out")
     served.serve("webhooks", None, *kept)
     [second] = free_ports(1)
@@ -428,8 +446,8 @@ def test_a_rolling_replacement_loses_nothing(another: Another, served: Served) -
 
 
 def test_registrations_of_others_are_left_alone(another: Another, served: Served) -> None:
-    url = ("--by", "url", "--url", f"https://127.0.0.1:{served.port}", "--no-ca-bundle")
-    told = ("--policies", POLICIES, "--only", "registrations", "-o", "out", "--failure-policy", "Ignore", *url)
+    url = ("--reached-by", "url", "--url", f"https://127.0.0.1:{served.port}", "--no-ca-bundle")
+    told = ("--policies", POLICIES, "--only", "webhook-configurations", "-o", "out", "--failure-policy", "Ignore", *url)
     written(served.folder, *told)
     another.admin.apply(served.folder / "out")
     another.admin("label", KINDS[1], "webhooks", "app.kubernetes.io/managed-by=others", "--overwrite")
@@ -464,7 +482,7 @@ def test_the_api_servers_own_files_are_taken(cluster: Cluster, served: Served) -
         f"server: {{port: {served.port}, clientCa: callers/ca.pem, allowClient: [apiserver]}}\n"
         f"policies: [{{use: {POLICIES}}}]\n"
     )
-    told = ("--config", "webhooks.yaml", "--by", "localhost", "--ca-bundle", served.certs / "ca.pem")
+    told = ("--config", "webhooks.yaml", "--reached-by", "localhost", "--ca-bundle", served.certs / "ca.pem")
     written(served.folder, *told, "--api-server-dir", folder, "-o", "out")
     for name in ("apiserver.pem", "apiserver-key.pem"):
         (folder / name).write_bytes((callers / name).read_bytes())

@@ -28,8 +28,8 @@ def test_the_scene_of_the_picture_happens(cluster: Cluster, tmp_path: Path) -> N
     )
     configurations = subprocess.run(
         [
-            *(sys.executable, "-m", "webhooks", "manifests", "--policies", file, "--only", "registrations"),
-            *("--by", "url", "--url", f"https://127.0.0.1:{port}", "--ca-bundle", cluster.authority),
+            *(sys.executable, "-m", "webhooks", "manifests", "--policies", file, "--only", "webhook-configurations"),
+            *("--reached-by", "url", "--url", f"https://127.0.0.1:{port}", "--ca-bundle", cluster.authority),
             *("--cluster-version", "1.20", "-o", tmp_path / "out"),
         ],
         capture_output=True,

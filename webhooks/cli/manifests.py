@@ -59,7 +59,14 @@ class _Version(click.ParamType[Version]):
     "--name", default=Target.name, show_default=True, help="Of the registrations, and all that runs the server."
 )
 @click.option("--namespace", default=Target.namespace, show_default=True, help="Where the server runs.")
-@click.option("--by", type=click.Choice(get_args(By)), default="service", show_default=True, help="How it is reached.")
+@click.option(
+    "--reached-by",
+    "by",
+    type=click.Choice(get_args(By)),
+    default="service",
+    show_default=True,
+    help="How it is reached.",
+)
 @click.option("--url", help="Where the server answers outside of the cluster, such as https://10.0.0.5:8443.")
 @click.option(
     "--ca-bundle", type=_FILE, help="Who signs its certificate (PEM); else ca.pem of the certificates' folder."
@@ -77,14 +84,18 @@ class _Version(click.ParamType[Version]):
 )
 @click.option("--per-policy", is_flag=True, help="Register each policy by itself.")
 @click.option(
-    "--exempt",
+    "--exempt-namespace",
     "exempted",
     multiple=True,
     metavar="NAMESPACE",
     help="Ask about nothing there, nor of who runs there when a cluster starts: the network's namespace. Repeatable.",
 )
 @click.option(
-    "--cover", "covered", multiple=True, metavar="NAMESPACE", help="Ask about an exempt namespace. Repeatable."
+    "--include-namespace",
+    "covered",
+    multiple=True,
+    metavar="NAMESPACE",
+    help="Ask about an exempt namespace. Repeatable.",
 )
 @click.option("--static", is_flag=True, help="Have the API server read its registrations from files.")
 @click.option(
@@ -188,7 +199,7 @@ def _narrowed(told: _Told, target: Target, parts: tuple[str, ...]) -> list[str]:
     """What is to be known of policies that are asked less often than they say."""
     from webhooks.manifests import render as files
 
-    written = "registrations" in parts or target.static
+    written = "webhook-configurations" in parts or target.static
     return [line for each in files.entries(told.policies, target) for line in each.narrowed(target)] if written else []
 
 
@@ -198,10 +209,10 @@ def _target(options: Mapping[str, Any], told: _Told, parts: tuple[str, ...]) -> 
     by, url = chosen.pop("by"), chosen.pop("url")
     if by == "localhost":
         if url is not None:
-            raise click.UsageError("--by localhost and --url: one of them says where the server answers.")
+            raise click.UsageError("--reached-by localhost and --url: one of them says where the server answers.")
         url = f"https://127.0.0.1:{told.settings.port}"
     if by == "url" and url is None:
-        raise click.UsageError("--by url: give --url.")
+        raise click.UsageError("--reached-by url: give --url.")
     if url is not None:
         url = _checked_url(url)
     bundle = _bundle(chosen.pop("ca_bundle"), chosen.pop("no_ca_bundle"), told, chosen["name"], parts)
@@ -253,7 +264,7 @@ def _bundle(given: Path | None, none: bool, told: _Told, name: str, parts: tuple
     settings = told.settings
     managed = settings.sync_ca_bundle
     if given is None and managed is not None:
-        if managed != name and "registrations" in parts:
+        if managed != name and "webhook-configurations" in parts:
             raise ConfigurationError(
                 f"the server fills caBundle in where the name is {managed!r} (syncCaBundle), which these "
                 f"registrations have not, so the API server would trust nobody: give --name {managed}, or --ca-bundle"

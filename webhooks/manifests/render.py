@@ -83,7 +83,7 @@ def files(
     found: list[File] = []
     if "server" in wanted and target.by == "service":
         found += _server(Workload(settings, sources, target))
-    if "registrations" in wanted and registered and not target.static:
+    if "webhook-configurations" in wanted and registered and not target.static:
         found.append(File("3-registrations.yaml", tuple(registered)))
     if "api-server" in wanted:
         found += _api_server(ApiServer(settings, policies, target), registered if target.static else [])

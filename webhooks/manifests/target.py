@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 By: TypeAlias = Literal["service", "url", "localhost"]
 FailurePolicy: TypeAlias = Literal["Fail", "Ignore"]
 
-PARTS = ("server", "registrations", "api-server")
+PARTS = ("server", "webhook-configurations", "api-server")
 SYSTEM = ("kube-node-lease", "kube-public", "kube-system")
 
 # What a node or its kubelet writes before any pod can run, and before we can: (group, resource).

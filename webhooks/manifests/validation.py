@@ -36,12 +36,12 @@ def _of_target(policies: Sequence[AnyPolicy], target: Target) -> Iterator[str]:
     if target.static and target.version < STATIC_MANIFESTS:
         yield f"--static: API servers read registrations from files from {STATIC_MANIFESTS} on, not in {target.version}"
     if target.static and target.by == "service":
-        yield "--static: registrations in files name no Service: give --by url or --by localhost"
+        yield "--static: registrations in files name no Service: give --reached-by url or --reached-by localhost"
     asked = [policy for policy in policies if policy.kind in _ASKED_BY_FLAG]
     if asked and target.url is None:
         yield (
             f"{_of_policy(asked[0])}: the API server asks it at an address that is in its flags, which no Service has: "
-            "give --url, or --by localhost"
+            "give --url, or --reached-by localhost"
         )
     for name in set(target.failure_policies) - {policy.name for policy in policies}:
         yield f"--failure-policy {name}=...: there is no policy of that name"
@@ -54,10 +54,10 @@ def _of_namespaces(target: Target) -> Iterator[str]:
     exempt = replace(target, covered=()).exempt
     for namespace in target.covered:
         if namespace in target.exempted:
-            yield f"--cover {namespace} and --exempt {namespace}: one of them"
+            yield f"--include-namespace {namespace} and --exempt-namespace {namespace}: one of them"
         elif namespace not in exempt:
-            yield f"--cover {namespace}: it is not exempt; {', '.join(exempt)} are"
-    for option, names in (("--namespace", (target.namespace,)), ("--exempt", target.exempted)):
+            yield f"--include-namespace {namespace}: it is not exempt; {', '.join(exempt)} are"
+    for option, names in (("--namespace", (target.namespace,)), ("--exempt-namespace", target.exempted)):
         for name in names:
             if not _DNS_LABEL.fullmatch(name):
                 yield f"{option} {name!r}: no namespace has such a name: give small letters, digits and hyphens"
@@ -87,7 +87,8 @@ def _of(webhook: Webhook, target: Target) -> Iterator[str]:
     if webhook.failure == "Fail":
         for namespace in target.covered:
             yield (
-                f"--cover {namespace}: with failurePolicy Fail nothing could start there while we do not answer"
+                f"--include-namespace {namespace}: with failurePolicy Fail nothing could start there "
+                f"while we do not answer"
                 f"{', and we start there' if namespace == target.namespace else ', and a cluster starts from there'}: "
                 "give --failure-policy Ignore too, or leave it exempt"
             )
@@ -110,8 +111,8 @@ def _of(webhook: Webhook, target: Target) -> Iterator[str]:
         if named and named <= set(target.exempt):
             yield (
                 f"{_of_policy(each.policy)}: it wants {', '.join(sorted(named))} alone, which is exempt, so nobody "
-                f"would ask it: give --cover {min(named)}, or leave --exempt out, and --failure-policy "
-                f"{each.policy.name}=Ignore"
+                f"would ask it: give --include-namespace {min(named)}, or leave --exempt-namespace out, "
+                f"and --failure-policy {each.policy.name}=Ignore"
             )
 
 
