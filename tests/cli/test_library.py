@@ -145,7 +145,7 @@ def test_one_of_them() -> None:
 def test_none_of_that_name() -> None:
     ended = run("nothing")
     assert (ended.exit_code, ended.stdout) == (2, "")
-    assert ended.stderr == "webhooks: library:nothing: no bundled policy of that name; webhooks library lists them\n"
+    assert ended.stderr == "webhooks: library:nothing: no bundled policy of that name: `webhooks library` lists them\n"
     with pytest.raises(LoadError):
         catalogue.entry("nothing")
 

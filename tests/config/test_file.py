@@ -206,14 +206,13 @@ def test_policies_of_installed_packages(folder: Path, monkeypatch: pytest.Monkey
     assert one(folder, "company_policies.pods:reads").name == "reads"
     uses = ["pods:mark", "pods:Allow", "pods:other", "other:reads", "broken:reads", "raising:reads"]
     assert refusal(folder, "policies:\n" + "".join(f"- use: company_policies.{use}\n" for use in uses)) == [
-        "webhooks.yaml:5:8: policies[1].use: Invalid value: company_policies.pods:Allow: a StructMeta, and no policy: "
-        "decorate a function to make one",
-        "webhooks.yaml:6:8: policies[2].use: Invalid value: company_policies.pods:other: nothing of that name, and no "
-        "policy: decorate a function to make one",
-        "webhooks.yaml:7:8: policies[3].use: Invalid value: company_policies.other:reads: there is no module "
-        "company_policies.other: is it installed beside webhooks?",
-        "webhooks.yaml:8:8: policies[4].use: Invalid value: company_policies.broken:reads: there is no module "
-        "nothing_of_that_name: is it installed beside webhooks?",
+        "webhooks.yaml:5:8: policies[1].use: Invalid value: company_policies.pods:Allow: expected a policy, not a "
+        "StructMeta: decorate a function",
+        "webhooks.yaml:6:8: policies[2].use: Invalid value: company_policies.pods:other: the module has no policy other",
+        "webhooks.yaml:7:8: policies[3].use: Invalid value: company_policies.other:reads: no module "
+        "company_policies.other: install its package beside webhooks",
+        "webhooks.yaml:8:8: policies[4].use: Invalid value: company_policies.broken:reads: no module "
+        "nothing_of_that_name: install its package beside webhooks",
         "webhooks.yaml:9:8: policies[5].use: Invalid value: company_policies.raising:reads: the module cannot be "
         "imported: ZeroDivisionError: division by zero",
     ]
@@ -349,7 +348,7 @@ def test_exemptions(folder: Path) -> None:
     )
     assert isinstance(decide(admission_review(obj=pod(), name="old"), policy).outcome, Deny)
     assert list(configured.ended([policy])) == [
-        "policy labelled: an exemption ended 2020-01-31 10:00 UTC (was moved): remove it"
+        "policy labelled: an exemption expired 2020-01-31 10:00 UTC (was moved): remove it"
     ]
 
 
@@ -444,7 +443,7 @@ def test_check_warns_of_exemptions_that_have_ended(folder: Path) -> None:
     configuration(folder, f"policies: [{entry}]\n")
     ended = run("check", folder / "webhooks.yaml")
     assert ended.exit_code == 0
-    assert ended.stderr == ("webhooks: policy privileged: an exemption ended 2020-01-01 00:00 UTC (b): remove it\n")
+    assert ended.stderr == ("webhooks: policy privileged: an exemption expired 2020-01-01 00:00 UTC (b): remove it\n")
 
 
 def test_check_tells_what_is_wrong(folder: Path) -> None:

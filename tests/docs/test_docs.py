@@ -218,7 +218,7 @@ def test_every_failure_has_its_remedy() -> None:
 
 def test_every_complaint_in_the_log_has_its_entry() -> None:
     told = dict(re.findall(r"^\| `(.*?)` \| (error|warning) \|", sections(OPERATIONS)["Log messages"], re.MULTILINE))
-    exemption = told.pop("policy ...: an exemption ended ... (...): remove it")  # a line of `configured.ended`
+    exemption = told.pop("policy ...: an exemption expired ... (...): remove it")  # a line of `configured.ended`
     assert exemption == "warning"
     assert told == dict(complaints())
 

@@ -210,7 +210,7 @@ def test_policies_that_are_asked_about_no_object() -> None:
 PAST, FUTURE = 1577836800.0, 253370764800.0  # 2020-01-01, 9999-01-01
 MOVING = Exemption("being moved", names=Globs(["web"]), expires=FUTURE)
 ENDED = Exemption("was moved", names=Globs(["web"]), expires=PAST)
-ENDED_WARNING = "an exemption ended 2020-01-01 00:00 UTC (was moved)"
+ENDED_WARNING = "an exemption expired 2020-01-01 00:00 UTC (was moved)"
 
 
 def said(remarks: Sequence[Message]) -> list[str]:

@@ -30,7 +30,7 @@ from ..support.builders import admission_review, pod
 
 Decorator = Callable[..., Any]
 
-# Each decorator as it stands above a function.
+# Each decorator with its required arguments.
 DECORATORS: dict[str, Decorator] = {
     "mutating": lambda **options: mutating("pods", **options),
     "validating": lambda **options: validating("pods", **options),
@@ -53,32 +53,34 @@ def test_a_decorator_makes_a_policy_and_registers_nothing(kind: str) -> None:
 
 
 @every_decorator
-def test_a_policy_takes_a_name_a_timeout_and_what_failures_count_as(decorator: Decorator) -> None:
+def test_a_policy_has_a_name_a_timeout_and_on_error(decorator: Decorator) -> None:
     policy = decorator(name="other-name_1.2", timeout=2.5, on_error="deny")(allow)
     assert (policy.name, policy.timeout, policy.on_error) == ("other-name_1.2", 2.5, "deny")
     assert not policy.isolation
 
 
 @every_decorator
-def test_a_policy_may_be_isolated_and_stays_so(decorator: Decorator) -> None:
+def test_with_name_keeps_isolation(decorator: Decorator) -> None:
     policy = decorator(isolation=True)(allow)
     assert policy.isolation
     assert policy.with_name("other").isolation
 
 
 @pytest.mark.parametrize("kind", ["mutating", "validating"])
-def test_a_policy_for_admission_tells_its_side_effects(kind: str) -> None:
+def test_an_admission_policy_declares_side_effects(kind: str) -> None:
     decorator = DECORATORS[kind]
     assert decorator()(allow).side_effects == "none"
     assert decorator(side_effects="none_on_dry_run")(allow).with_name("other").side_effects == "none_on_dry_run"
-    with pytest.raises(ConfigurationError, match="side_effects is 'none', 'none_on_dry_run' or 'some', not 'None'"):
+    with pytest.raises(
+        ConfigurationError, match="side_effects must be 'none', 'none_on_dry_run' or 'some', not 'None'"
+    ):
         decorator(side_effects="None")(allow)
 
 
 @pytest.mark.parametrize("kind", DECORATORS.keys() - {"authenticating"})
-def test_failures_may_be_passed_over_but_not_of_authenticators(kind: str) -> None:
+def test_on_error_may_be_allow_except_for_authenticators(kind: str) -> None:
     assert DECORATORS[kind](on_error="allow")(allow).on_error == "allow"
-    with pytest.raises(ConfigurationError, match="cannot be allowed"):
+    with pytest.raises(ConfigurationError, match="on_error of an authenticating policy must be 'deny'"):
         authenticating(on_error="allow")(allow)  # type: ignore[call-overload]
 
 
@@ -116,14 +118,14 @@ def test_options_are_checked(decorator: Decorator, options: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"name": "a/b"}, "'a/b' is no name for a policy"),
-        ({"timeout": 31}, "policy 'allow': a timeout is more than 0 and at most 30 seconds, not 31"),
-        ({"timeout": 31, "name": "own"}, "policy 'own': a timeout is more than 0"),
-        ({"isolation": 1}, "policy 'allow': isolation is True or False, not 1"),
+        ({"name": "a/b"}, "invalid policy name 'a/b'"),
+        ({"timeout": 31}, "policy 'allow': timeout must be more than 0 and at most 30 seconds, not 31"),
+        ({"timeout": 31, "name": "own"}, "policy 'own': timeout must be more than 0"),
+        ({"isolation": 1}, "policy 'allow': isolation must be True or False, not 1"),
     ],
     ids=repr,
 )
-def test_what_is_wrong_is_said_of_the_policy(decorator: Decorator, options: dict[str, Any], message: str) -> None:
+def test_errors_name_the_policy(decorator: Decorator, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         decorator(**options)(allow)
 
@@ -144,11 +146,11 @@ def with_more_arguments(review: Any, *more: Any) -> Allow:
     return Allow()
 
 
-def with_the_review_by_keyword(*, review: Any) -> Allow:
+def with_review_by_keyword(*, review: Any) -> Allow:
     return Allow()
 
 
-def with_arguments_alone(*arguments: Any) -> Allow:
+def with_variable_arguments(*arguments: Any) -> Allow:
     return Allow()
 
 
@@ -173,8 +175,8 @@ class Callable_:  # noqa: N801
         with_positional_parameter,
         with_any_parameters,
         with_more_arguments,
-        with_the_review_by_keyword,
-        with_arguments_alone,
+        with_review_by_keyword,
+        with_variable_arguments,
         yielding,
         yielding_later,
         lambda review: Allow(),
@@ -186,7 +188,7 @@ class Callable_:  # noqa: N801
     ],
     ids=lambda function: getattr(function, "__name__", type(function).__name__),
 )
-def test_what_cannot_be_called_with_a_review_alone_is_no_policy(decorator: Decorator, function: Any) -> None:
+def test_functions_with_a_wrong_signature_are_rejected(decorator: Decorator, function: Any) -> None:
     with pytest.raises(ConfigurationError):
         decorator()(function)
 
@@ -203,7 +205,7 @@ def test_resources_are_checked(decorator: Any, resources: tuple[Any, ...]) -> No
 
 
 @pytest.mark.parametrize("resources", [(["pods"],), (5,), ("Pods",)], ids=repr)
-def test_resources_beside_paths_are_checked_too(resources: tuple[Any, ...]) -> None:
+def test_resources_are_checked_if_there_are_paths(resources: tuple[Any, ...]) -> None:
     with pytest.raises(ConfigurationError):
         authorizing(*resources, paths=["/metrics"])(allow)
 
@@ -216,25 +218,25 @@ def test_resources_beside_paths_are_checked_too(resources: tuple[Any, ...]) -> N
     + [{"labels": wrong} for wrong in ("app", ["app"], {"app": 5}, {"matchExpressions": [{"key": "app"}]})],
     ids=repr,
 )
-def test_what_admission_policies_want_is_checked(decorator: Any, options: dict[str, Any]) -> None:
+def test_conditions_of_admission_policies_are_checked(decorator: Any, options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         decorator("pods", **options)(allow)
 
 
 @pytest.mark.parametrize("name", ["verbs", "paths", "namespaces", "names", "users", "groups"])
 @pytest.mark.parametrize("wrong", ["one", 5, [5]], ids=repr)
-def test_what_authorizers_want_is_checked(name: str, wrong: Any) -> None:
+def test_conditions_of_authorizers_are_checked(name: str, wrong: Any) -> None:
     with pytest.raises(ConfigurationError):
         authorizing("pods", **{name: wrong})(allow)
 
 
 @pytest.mark.parametrize("wrong", ["one", 5, [5]], ids=repr)
-def test_what_image_policies_want_is_checked(wrong: Any) -> None:
+def test_conditions_of_image_policies_are_checked(wrong: Any) -> None:
     with pytest.raises(ConfigurationError):
         image_policy(namespaces=wrong)(allow)
 
 
-def test_admission_policies_want_changes_unless_they_say_otherwise() -> None:
+def test_default_operations_of_admission_policies() -> None:
     match = validating("pods", "apps/deployments")(allow).match
     assert isinstance(match, AdmissionMatch)
     assert match.rules == (Rule("*", "*", "pods", ""), Rule("apps", "*", "deployments", ""))
@@ -244,7 +246,7 @@ def test_admission_policies_want_changes_unless_they_say_otherwise() -> None:
 
 
 @pytest.mark.parametrize("decorator", [mutating, validating])
-def test_admission_policies_want_what_they_name(decorator: Any) -> None:
+def test_conditions_of_admission_policies(decorator: Any) -> None:
     policy = decorator(
         "pods",
         operations=["DELETE"],
@@ -261,7 +263,7 @@ def test_admission_policies_want_what_they_name(decorator: Any) -> None:
     assert not policy.match.matches(admission_review("DELETE", old=pod(), namespace="team-b"))
 
 
-def test_authorizers_may_want_paths_alone() -> None:
+def test_authorizers_may_match_only_paths() -> None:
     match = authorizing(paths=["/metrics"])(allow).match
     assert isinstance(match, AccessMatch)
     assert match.rules == ()
@@ -269,14 +271,14 @@ def test_authorizers_may_want_paths_alone() -> None:
 
 
 @pytest.mark.parametrize("decorator", [authenticating, image_policy])
-def test_some_decorators_stand_with_or_without_parentheses(decorator: Any) -> None:
+def test_some_decorators_work_without_parentheses(decorator: Any) -> None:
     bare, called = decorator(allow), decorator()(allow)
     assert isinstance(bare, Policy)
     assert (bare.name, bare.kind, type(bare.match)) == (called.name, called.kind, type(called.match))
     assert type(bare.match) is (AnyMatch if decorator is authenticating else ImageMatch)
 
 
-# Policies as authors write them, of the names that `webhooks` itself offers.
+# Policies with only the public names of `webhooks`.
 @authorizing("pods", verbs=["get"])
 def authorizer(access: AccessReview) -> Opinion:
     return NoOpinion()
@@ -292,7 +294,7 @@ async def images(review: ImageReview) -> Decision:
     return Allow()
 
 
-def test_authors_find_all_they_need_in_one_place() -> None:
+def test_the_package_exports_all_that_policies_need() -> None:
     assert {authorizer.kind, authenticator.kind, images.kind} == {"authorizing", "authenticating", "image_policy"}
     assert all(hasattr(webhooks, name) for name in webhooks.__all__)
     assert set(DECORATORS) <= set(webhooks.__all__)

@@ -122,7 +122,7 @@ def test_an_exempted_object_is_not_changed() -> None:
 def test_an_exemption_that_has_ended_warns_and_works_no_more(decorator: Any) -> None:
     verdict = decide(WEB, configured(deny, decorator, exemptions=ENDED))
     assert isinstance(verdict.outcome, Deny)
-    assert verdict.outcome.warnings == ["deny: an exemption ended 2020-01-31 00:00 UTC (moving)"]
+    assert verdict.outcome.warnings == ["deny: an exemption expired 2020-01-31 00:00 UTC (moving)"]
     assert decide(WEB, configured(deny, decorator, exemptions=ENDED + MOVING)).outcome == Allow(
         warnings=[], audit={"deny.exempted": "moving"}
     )

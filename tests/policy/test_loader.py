@@ -28,12 +28,12 @@ def names(*sources: object) -> list[str]:
     return [policy.name for policy in load(map(str, sources))]
 
 
-def test_a_file_gives_its_policies_in_their_order(tmp_path: Path) -> None:
+def test_policies_of_a_file_keep_their_order(tmp_path: Path) -> None:
     text = POLICY.format(name="second") + POLICY.format(name="first")
     assert names(write(tmp_path, {"a.py": text}) / "a.py") == ["second", "first"]
 
 
-def test_a_folder_gives_the_policies_of_its_files_in_order_of_their_names(tmp_path: Path) -> None:
+def test_files_of_a_folder_are_loaded_in_order_of_their_names(tmp_path: Path) -> None:
     files = {f"{name}.py": POLICY.format(name=name) for name in "cab"}
     ignored = ("test_x.py", "conftest.py", "_helper.py", "__init__.py", "notes.txt", "deeper/d.py", "e.pyc")
     write(tmp_path, files | dict.fromkeys(ignored, "raise RuntimeError('not to be loaded')"))
@@ -49,7 +49,7 @@ def test_a_path_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert names(".") == names("a.py") == ["a"]
 
 
-def test_a_path_may_have_strange_characters(tmp_path: Path) -> None:
+def test_a_path_may_have_spaces_and_other_characters(tmp_path: Path) -> None:
     assert names(write(tmp_path / "my policies \u00e9", {"a b-c.d.py": POLICY.format(name="a")}) / "a b-c.d.py") == [
         "a"
     ]
@@ -67,14 +67,14 @@ def test_the_bundled_policies_are_found_by_name() -> None:
     assert names(*(f"library:{name}" for name in bundled_files())) == list(bundled_files())
 
 
-def test_the_bundled_policies_lie_inside_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_package_contains_the_bundled_policies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, {"library/only.py": POLICY.format(name="only")})
     monkeypatch.setattr(loader.resources, "files", lambda package: tmp_path)
     assert list(bundled_files()) == ["only"]
     assert names("library:only") == ["only"]
 
 
-def test_nothing_of_a_file_is_taken_but_its_own_policies(tmp_path: Path) -> None:
+def test_only_policies_in_public_variables_are_loaded(tmp_path: Path) -> None:
     text = """
 from webhooks import Allow, validating
 from webhooks.policy.model import Policy
@@ -101,7 +101,7 @@ _kept = validating("pods")(helper).with_name("kept")
         'kept = validating("pods", name="kept")(check)\nkept.with_name("lost")',
     ],
 )
-def test_a_policy_that_no_name_holds_is_an_error_and_not_left_out(lost: str, tmp_path: Path) -> None:
+def test_a_policy_in_no_variable_is_an_error(lost: str, tmp_path: Path) -> None:
     text = f"""
 from webhooks import Allow, validating
 
@@ -111,7 +111,7 @@ def check(review):
 {lost}
 """
     file = write(tmp_path, {"a.py": text}) / "a.py"
-    with pytest.raises(LoadError, match=r"a\.py:\d+: no name of this file holds the policy 'lost'"):
+    with pytest.raises(LoadError, match=r"a\.py:\d+: policy 'lost' is not in a variable of this file"):
         load([str(file)])
 
 
@@ -133,7 +133,7 @@ def make(name):
     assert names(tmp_path / "a.py") == ["one"]
 
 
-def test_what_a_file_imports_is_not_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imported_policies_are_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = """
 from imported_policies import theirs, other
 theirs = theirs
@@ -157,7 +157,7 @@ def other(review, *, most: int):
     assert str(policy.origin) == f"{tmp_path / 'a.py'}:4"
 
 
-def test_files_of_one_name_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_files_of_the_same_name_do_not_conflict(tmp_path: Path) -> None:
     files = {f"{name}/labels.py": POLICY.format(name=name) + f"WHO = '{name}'\n" for name in "ab"}
     write(tmp_path, files)
     before = set(sys.modules)
@@ -166,7 +166,7 @@ def test_files_of_one_name_do_not_disturb_each_other(tmp_path: Path) -> None:
     assert "labels" not in set(sys.modules) - before
 
 
-def test_a_file_is_a_module_to_what_looks_for_one(tmp_path: Path) -> None:
+def test_a_file_is_in_sys_modules_while_it_is_executed(tmp_path: Path) -> None:
     text = """
 from __future__ import annotations
 import pickle
@@ -191,7 +191,7 @@ bound = limited.bind(limit={"most": 2}).with_name("bound")
     assert bound.parameters["limit"].most == 2
 
 
-# Files that do not load; the mistake is in the line that ends in "HERE".
+# Files with an error in the line that ends in "HERE".
 HEAD = "from webhooks import Allow, Deny, authenticating, authorizing, image_policy, mutating, validating\n"
 
 
@@ -206,9 +206,9 @@ def called(call: str, parameters: str = "review", name: str = "policy") -> str:
 
 
 BROKEN: dict[str, tuple[str, str]] = {
-    "a syntax error": (f"{HEAD}\ndef broken(:  # HERE\n", "not Python: "),
-    "a syntax error in the first line": ("return  # HERE\n", "not Python: "),
-    "a bad indentation": (f"{HEAD}if True:\npass  # HERE\n", "not Python: "),
+    "a syntax error": (f"{HEAD}\ndef broken(:  # HERE\n", "not valid Python: "),
+    "a syntax error in the first line": ("return  # HERE\n", "not valid Python: "),
+    "a bad indentation": (f"{HEAD}if True:\npass  # HERE\n", "not valid Python: "),
     "raising": (f"{HEAD}\n\n1 / 0  # HERE\n", "ZeroDivisionError: division by zero"),
     "raising deeper": (f"{HEAD}def helper():\n    return {{}}['a']  # HERE\nhelper()\n", "KeyError: 'a'"),
     "raising elsewhere": (f"{HEAD}import json\njson.loads('{{')  # HERE\n", "JSONDecodeError: "),
@@ -216,37 +216,37 @@ BROKEN: dict[str, tuple[str, str]] = {
     "leaving": (f"{HEAD}import sys\nsys.exit(0)  # HERE\n", "SystemExit: 0"),
     "a module that is missing": (f"{HEAD}import no_such_module  # HERE\n", "ModuleNotFoundError: "),
     "a name that is missing": ("from webhooks import no_such_name  # HERE\n", "ImportError: "),
-    "no resources": (decorated("@validating()"), "name at least one resource"),
-    "no parentheses": (decorated("@validating"), "this decorator takes resources"),
-    "no parentheses, mutating": (decorated("@mutating"), "this decorator takes resources"),
-    "no parentheses, authorizing": (decorated("@authorizing"), "this decorator takes resources"),
+    "no resources": (decorated("@validating()"), "resources are required"),
+    "no parentheses": (decorated("@validating"), "resources are required"),
+    "no parentheses, mutating": (decorated("@mutating"), "resources are required"),
+    "no parentheses, authorizing": (decorated("@authorizing"), "resources are required"),
     "a bad resource": (decorated('@mutating("Pods")'), "'Pods' names no resource"),
-    "a list of resources": (decorated('@mutating(["pods"])'), "this decorator takes resources"),
-    "a bad operation": (decorated('@validating("pods", operations=["create"])'), "operations are"),
+    "a list of resources": (decorated('@mutating(["pods"])'), "resources are required"),
+    "a bad operation": (decorated('@validating("pods", operations=["create"])'), "operations must be"),
     "a bad selector": (decorated('@validating("pods", labels={"a": 5})'), ""),
-    "a bad timeout": (decorated("@authenticating(timeout=99)"), "policy 'policy': a timeout is"),
-    "a bad on_error": (decorated('@image_policy(on_error="no")'), "policy 'policy': on_error is"),
-    "a bad signature": (decorated('@authorizing("pods")', "review, most"), "policy 'policy' takes the review"),
+    "a bad timeout": (decorated("@authenticating(timeout=99)"), "policy 'policy': timeout must be"),
+    "a bad on_error": (decorated('@image_policy(on_error="no")'), "policy 'policy': on_error must be"),
+    "a bad signature": (decorated('@authorizing("pods")', "review, most"), "policy 'policy' must take the review"),
     "two decorators": (
         f'{HEAD}@validating("pods")  # HERE\n@mutating("pods")\ndef policy(review):\n    return Allow()\n',
-        "a policy is made of a function, under one decorator",
+        "policy 'policy' has two decorators",
     ),
-    "a bad name": (called('.with_name("a b")'), "'a b' is no name"),
+    "a bad name": (called('.with_name("a b")'), "invalid policy name 'a b'"),
     "a parameter of the wrong type": (
         called('.bind(most="5")', "review, *, most: int"),
         "policy 'policy', parameter 'most': Expected `int`, got `str`",
     ),
     "an unknown parameter": (
         called(".bind(more=5)", "review, *, most: int"),
-        "policy 'policy' has no parameter 'more'; it has: most",
+        "policy 'policy' has no parameter 'more'; its parameters: most",
     ),
     "a parameter that is not set": (
         decorated('@validating("pods")', "review, *, most: int"),
-        "policy 'policy' needs its parameter 'most' to be set",
+        "policy 'policy': required parameter 'most' is not set",
     ),
     "a parameter that is still not set": (
         called(".bind(least=1)", "review, *, least: int, most: int"),
-        "policy 'policy' needs its parameter 'most' to be set",
+        "policy 'policy': required parameter 'most' is not set",
     ),
     "a default of the wrong type": (
         decorated('@validating("pods")', "review, *, most: int = None"),
@@ -285,7 +285,7 @@ def test_errors_name_file_and_line(tmp_path: Path, text: str, message: str) -> N
 @pytest.mark.parametrize(
     "content", [b"\xff\xfe", b"# \xe9\nx = 1\n", b"# -*- coding: nonsense -*-\n", b"x = '\0'\n"], ids=repr
 )
-def test_a_file_that_is_no_text_is_told_by_its_name(tmp_path: Path, content: bytes) -> None:
+def test_an_error_names_a_file_that_is_not_text(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.py"
     path.write_bytes(content)
     with pytest.raises(LoadError) as caught:
@@ -294,7 +294,7 @@ def test_a_file_that_is_no_text_is_told_by_its_name(tmp_path: Path, content: byt
     assert caught.value.path == str(path)
 
 
-def test_a_mistake_in_an_imported_file_is_told_where_it_was_imported(
+def test_an_error_in_an_imported_file_names_the_line_of_the_import(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, {"imports/broken_helper.py": "def broken(:\n", "a.py": f"{HEAD}\nimport broken_helper\n"})
@@ -305,14 +305,14 @@ def test_a_mistake_in_an_imported_file_is_told_where_it_was_imported(
 
 
 @pytest.mark.parametrize("text", ["", "x = 1\n", "import webhooks\n", "from webhooks import validating\n"])
-def test_a_file_without_policies_is_a_mistake(tmp_path: Path, text: str) -> None:
+def test_a_file_without_policies_is_an_error(tmp_path: Path, text: str) -> None:
     path = write(tmp_path, {"empty.py": text}) / "empty.py"
     with pytest.raises(LoadError, match="no policies in this file") as caught:
         load([str(path)])
     assert (caught.value.path, caught.value.line) == (str(path), None)
 
 
-def test_a_folder_without_files_is_a_mistake(tmp_path: Path) -> None:
+def test_a_folder_without_files_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, {"test_a.py": "", "b.txt": ""})
     with pytest.raises(LoadError, match="no policy files") as caught:
         load([str(tmp_path)])
@@ -322,27 +322,27 @@ def test_a_folder_without_files_is_a_mistake(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "source", ["missing.py", "missing/", "", "library:missing", "library:", "library:../policies/x"]
 )
-def test_a_source_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+def test_a_missing_source_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(LoadError) as caught:
         load([source])
     assert str(caught.value).startswith(f"{source}: no ")
     if source.startswith("library:"):
-        assert str(caught.value).endswith("no bundled policy of that name; webhooks library lists them")
+        assert str(caught.value).endswith("no bundled policy of that name: `webhooks library` lists them")
 
 
-def test_a_name_that_is_misspelt_is_told() -> None:
-    with pytest.raises(LoadError, match="perhaps required_labels is meant; webhooks library lists"):
+def test_an_error_suggests_a_similar_name() -> None:
+    with pytest.raises(LoadError, match=r"did you mean required_labels\? `webhooks library` lists"):
         load(["library:required_lables"])
 
 
-def test_a_file_that_is_not_python_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_python_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path, {"policy.yaml": "a: b\n"}) / "policy.yaml"
     with pytest.raises(LoadError, match=r"not a Python file \(\*.py\)"):
         load([str(path)])
 
 
-def test_two_policies_of_one_name_are_told_with_both_places(tmp_path: Path) -> None:
+def test_an_error_has_the_places_of_both_policies_of_one_name(tmp_path: Path) -> None:
     write(tmp_path, {"a.py": POLICY.format(name="same"), "b.py": "\n" + POLICY.format(name="same")})
     with pytest.raises(ConfigurationError) as caught:
         load([str(tmp_path)])
@@ -351,19 +351,19 @@ def test_two_policies_of_one_name_are_told_with_both_places(tmp_path: Path) -> N
     assert f"the other is at {tmp_path / 'a.py'}:4" in message
 
 
-def test_one_file_given_twice_is_a_mistake(tmp_path: Path) -> None:
+def test_a_file_that_is_given_twice_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path, {"a.py": POLICY.format(name="a")}) / "a.py"
     with pytest.raises(ConfigurationError, match="two policies are named 'a'"):
         load([str(path), str(tmp_path)])
 
 
-def test_an_interrupt_is_no_mistake_of_the_file(tmp_path: Path) -> None:
+def test_an_interrupt_is_not_an_error_of_the_file(tmp_path: Path) -> None:
     path = write(tmp_path, {"a.py": "raise KeyboardInterrupt\n"}) / "a.py"
     with pytest.raises(KeyboardInterrupt):
         load([str(path)])
 
 
-def test_a_file_is_loaded_anew_each_time(tmp_path: Path) -> None:
+def test_a_file_is_compiled_each_time(tmp_path: Path) -> None:
     path = write(tmp_path, {"a.py": POLICY.format(name="a")}) / "a.py"
     [first] = load_file(path)
     path.write_text(POLICY.format(name="changed"))

@@ -22,7 +22,7 @@ def selected(registry: Registry, kind: Kind, review: Any) -> list[str]:
     return [each.name for each in registry.select(kind, review)]
 
 
-def test_policies_stand_in_their_order() -> None:
+def test_policies_keep_their_order() -> None:
     registry = Registry(policy(name) for name in "cab")
     assert [each.name for each in registry] == ["c", "a", "b"]
     assert len(registry) == 3
@@ -30,7 +30,7 @@ def test_policies_stand_in_their_order() -> None:
     assert len(Registry([])) == 0
 
 
-def test_two_policies_of_one_name_are_both_told() -> None:
+def test_an_error_names_both_policies_of_one_name() -> None:
     first, second = policy("same"), policy("same", mutating("pods"))
     with pytest.raises(ConfigurationError) as caught:
         Registry([first, second])
@@ -39,28 +39,28 @@ def test_two_policies_of_one_name_are_both_told() -> None:
     assert f"the other is at {first.origin}" in str(caught.value)
 
 
-def test_one_policy_given_twice_is_one() -> None:
+def test_a_policy_that_is_given_twice_counts_once() -> None:
     one = policy("one")
     assert len(Registry([one, one])) == 1
 
 
-def test_parameters_are_checked_where_the_policy_is() -> None:
+def test_errors_in_parameters_name_the_place_of_the_policy() -> None:
     @validating("pods")
-    def needy(review: Any, *, most: int) -> Allow:
+    def incomplete(review: Any, *, most: int) -> Allow:
         return Allow()
 
     @validating("pods")
-    def confused(review: Any, *, most: int = "many") -> Allow:  # type: ignore[assignment]
+    def mistyped(review: Any, *, most: int = "many") -> Allow:  # type: ignore[assignment]
         return Allow()
 
-    for each in (needy, confused):
+    for each in (incomplete, mistyped):
         with pytest.raises(ConfigurationError, match="'most'") as caught:
             Registry([each])
         assert str(caught.value).startswith(f"{__file__}:{each.origin.line}: policy '{each.name}'")
-    Registry([needy.bind(most=1), confused.bind(most=1)])
+    Registry([incomplete.bind(most=1), mistyped.bind(most=1)])
 
 
-def test_each_kind_has_its_own_reviews() -> None:
+def test_each_kind_has_its_own_policies() -> None:
     registry = Registry(
         [
             policy("mutate", mutating("*/*")),
@@ -81,7 +81,7 @@ def test_each_kind_has_its_own_reviews() -> None:
     assert found == [["mutate"], ["validate"], ["authorize"], ["authenticate"], ["image"]]
 
 
-def test_what_was_found_once_is_not_taken_for_other_reviews() -> None:
+def test_cached_candidates_are_not_used_for_other_reviews() -> None:
     registry = Registry(
         [
             policy("pods"),
@@ -108,7 +108,7 @@ def test_what_was_found_once_is_not_taken_for_other_reviews() -> None:
         assert [selected(registry, "validating", review) for review, _ in table] == [names for _, names in table]
 
 
-def test_access_reviews_are_told_apart_by_all_that_is_shared() -> None:
+def test_cached_candidates_of_access_reviews() -> None:
     registry = Registry(
         [
             policy("gets", authorizing("pods", verbs=["get"])),
@@ -138,16 +138,16 @@ def test_access_reviews_are_told_apart_by_all_that_is_shared() -> None:
         ]
 
 
-def test_what_is_remembered_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_MAX_KNOWN", 3)
+def test_the_cache_of_candidates_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_MAX_ENTRIES", 3)
     policies = Registry([policy("pods")])
     for number in range(10):
         assert selected(policies, "validating", admission_review(resource=f"v1/made-up-{number}")) == []
         assert selected(policies, "validating", admission_review()) == ["pods"]
-        assert len(policies._known) <= 3
+        assert len(policies._candidates) <= 3
 
 
-def test_what_cannot_be_asked_is_malformed() -> None:
+def test_unreadable_fields_are_malformed() -> None:
     registry = Registry([policy("web", validating("pods", labels={"app": "web"}))])
     with pytest.raises(MalformedReview):
         registry.select("validating", admission_review(obj={"metadata": {"labels": ["app"]}}))

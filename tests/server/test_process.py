@@ -351,8 +351,8 @@ class Mistake:
 
 
 MISTAKES = {
-    "no Python": Mistake(r"policies\.py:3: not Python: ", policies="from webhooks import *\n\ndef oops(:\n"),
-    "not even UTF-8": Mistake(r"policies\.py(:\d+)?: not Python: ", policies=b'x = 1\ny = "\xff"\n'),
+    "no Python": Mistake(r"policies\.py:3: not valid Python: ", policies="from webhooks import *\n\ndef oops(:\n"),
+    "not even UTF-8": Mistake(r"policies\.py(:\d+)?: not valid Python: ", policies=b'x = 1\ny = "\xff"\n'),
     "a zero byte": Mistake(r"policies\.py", policies=b"x = 1\0\n"),
     "raises": Mistake(r"policies\.py:2: ZeroDivisionError: ", policies="x = 1\ny = 1 / 0\n"),
     "raises many lines": Mistake(
@@ -422,12 +422,14 @@ MISTAKES = {
         r"policies\.py:4:29: not YAML: ", options=("--admission-config", "policies.py")
     ),
     "an admission configuration, and no Python": Mistake(
-        r"policies\.py:1: not Python", policies="oops(\n", options=("--admission-config", "nothing.yaml")
+        r"policies\.py:1: not valid Python", policies="oops(\n", options=("--admission-config", "nothing.yaml")
     ),
     "two workers, no such admission configuration": Mistake(
         r"nothing\.yaml: cannot be read: ", options=("--workers", 2, "--admission-config", "nothing.yaml")
     ),
-    "two workers, no Python": Mistake(r"policies\.py:1: not Python", policies="oops(\n", options=("--workers", 2)),
+    "two workers, no Python": Mistake(
+        r"policies\.py:1: not valid Python", policies="oops(\n", options=("--workers", 2)
+    ),
     "two workers, a port in use": Mistake(
         r"port TAKEN: Address already in use", options=("--workers", 2, "--port", "TAKEN")
     ),

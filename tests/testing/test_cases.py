@@ -258,7 +258,9 @@ def test_what_is_wrong_is_told_with_its_place(text: str, says: list[str], tmp_pa
 
 
 def test_parameters_that_must_be_set(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"4:5: cases\[0\]: Required value: policy 'access' needs .*'most'"):
+    with pytest.raises(
+        ConfigurationError, match=r"4:5: cases\[0\]: Required value: policy 'access': required parameter 'most'"
+    ):
         read(tmp_path, case(f"request: {REVIEW}", "expect: denied"), AUTHORIZING)
 
 

@@ -1,1 +1,1 @@
-"""What a policy is: decorators, matching, exemptions, the registry and the loader."""
+"""Policies: their decorators, matching, exemptions, registry and loader."""

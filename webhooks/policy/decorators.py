@@ -1,4 +1,4 @@
-"""The decorators that make policies of plain functions, and what they take for them."""
+"""The decorators that turn functions into policies."""
 
 import inspect
 import typing
@@ -28,14 +28,14 @@ _ImageFunction: TypeAlias = Callable[..., Decision | Awaitable[Decision]]
 
 @dataclass(frozen=True, slots=True)
 class PolicyOptions:
-    """What an author says of a policy beside what it wants.
+    """The options that all decorators have in common. See `Policy` for their meaning.
 
     Attributes:
-        name: the policy's; None for the function's.
-        timeout: seconds it may take; None for as long as the caller waits.
-        on_error: what a failure of the policy counts as; None for the protocol's own rule.
-        isolation: whether it runs in a process of its own.
-        side_effects: what it changes beside its answer.
+        name: the name of the policy; None for the function's name.
+        timeout: the time limit in seconds; None for the client's.
+        on_error: whether a failure denies or allows; None for the default of the protocol.
+        isolation: whether the policy runs in its own process.
+        side_effects: whether a call changes something else.
     """
 
     name: str | None
@@ -45,72 +45,75 @@ class PolicyOptions:
     side_effects: SideEffects = "none"
 
     def check(self, name: str) -> None:
-        """Check all but the name, which may be the function's.
+        """Check all options but the name.
 
         Args:
-            name: what the policy is called.
+            name: the name of the policy, for messages.
 
         Raises:
-            ConfigurationError: one of them is not as it must be.
+            ConfigurationError: an option has an invalid value.
         """
         if self.timeout is not None and not (type(self.timeout) in (int, float) and 0 < self.timeout <= MAX_TIMEOUT):
             raise ConfigurationError(
-                f"policy {name!r}: a timeout is more than 0 and at most {MAX_TIMEOUT} seconds, not {self.timeout!r}"
+                f"policy {name!r}: timeout must be more than 0 and at most {MAX_TIMEOUT} seconds, not {self.timeout!r}"
             )
         if self.on_error not in (None, "deny", "allow"):
-            raise ConfigurationError(f"policy {name!r}: on_error is 'deny' or 'allow', not {self.on_error!r}")
+            raise ConfigurationError(f"policy {name!r}: on_error must be 'deny' or 'allow', not {self.on_error!r}")
         if type(self.isolation) is not bool:
-            raise ConfigurationError(f"policy {name!r}: isolation is True or False, not {self.isolation!r}")
+            raise ConfigurationError(f"policy {name!r}: isolation must be True or False, not {self.isolation!r}")
         if self.side_effects not in typing.get_args(SideEffects):
             raise ConfigurationError(
-                f"policy {name!r}: side_effects is 'none', 'none_on_dry_run' or 'some', not {self.side_effects!r}"
+                f"policy {name!r}: side_effects must be 'none', 'none_on_dry_run' or 'some', not {self.side_effects!r}"
             )
 
 
-def _deciding(kind: Kind, match: Match, terms: PolicyOptions) -> Callable[[Callable[..., Any]], AnyPolicy]:
+def _make_decorator(kind: Kind, match: Match, options: PolicyOptions) -> Callable[[Callable[..., Any]], AnyPolicy]:
     def decorate(function: Callable[..., Any]) -> AnyPolicy:
-        _check_failures(kind, terms.on_error)
+        if kind == "authenticating" and options.on_error not in (None, "deny"):
+            raise ConfigurationError("on_error of an authenticating policy must be 'deny': a failure yields no user")
         _check_function(function)
-        name = check_name(function.__name__ if terms.name is None else terms.name)
-        terms.check(name)
-        origin = Origin.from_stack(name)
+        name = check_name(function.__name__ if options.name is None else options.name)
+        options.check(name)
         return Policy(
-            name, kind, function, match, terms.timeout, terms.on_error, origin, terms.isolation, terms.side_effects
+            name,
+            kind,
+            function,
+            match,
+            options.timeout,
+            options.on_error,
+            Origin.from_stack(name),
+            options.isolation,
+            options.side_effects,
         )
 
     return decorate
 
 
-def _check_failures(kind: Kind, on_error: OnError | None) -> None:
-    if kind == "authenticating" and on_error not in (None, "deny"):
-        raise ConfigurationError("a failure of an authenticator cannot be allowed: there is no user to be")
-
-
 def _check_function(function: Callable[..., Any]) -> None:
+    if isinstance(function, Policy):
+        raise ConfigurationError(f"policy {function.name!r} has two decorators: use only one")
     if not inspect.isfunction(function):
-        what = f"the policy {function.name!r}" if isinstance(function, Policy) else f"a {type(function).__name__}"
-        raise ConfigurationError(f"a policy is made of a function, under one decorator; not of {what}")
-    _check_signature(function)
-
-
-def _check_signature(function: Callable[..., Any]) -> None:
+        raise ConfigurationError(f"a policy must be a function, not a {type(function).__name__}")
     parameters = list(inspect.signature(function).parameters.values())
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    first, rest = parameters[:1], parameters[1:]
-    if not (first and first[0].kind in positional and all(each.kind is each.KEYWORD_ONLY for each in rest)):
+    if (
+        not parameters
+        or parameters[0].kind not in positional
+        or any(parameter.kind is not parameter.KEYWORD_ONLY for parameter in parameters[1:])
+    ):
         raise ConfigurationError(
-            f"policy {function.__name__!r} takes the review, and its parameters by keyword alone: "
-            f"def {function.__name__}(review, *, parameter=...)"
+            f"policy {function.__name__!r} must take the review as its only positional argument, and parameters by "
+            f"keyword: def {function.__name__}(review, *, parameter=...)"
         )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ConfigurationError(f"policy {function.__name__!r} yields; a policy returns its outcome")
+        raise ConfigurationError(f"policy {function.__name__!r} must return its outcome, not yield it")
 
 
-def _some(resources: Sequence[str]) -> Sequence[str]:
+def _check_resources(resources: Sequence[str]) -> Sequence[str]:
     if not resources:
-        raise ConfigurationError('name at least one resource; "*/*" is all of them')
+        raise ConfigurationError('resources are required, for example "pods"; "*/*" matches all')
     if not isinstance(resources[0], str):
-        raise ConfigurationError('this decorator takes resources: write @validating("pods", ...), or "*/*" for all')
+        raise ConfigurationError('resources are required: write @validating("pods", ...), or "*/*" for all')
     return resources
 
 
@@ -124,22 +127,22 @@ def _admission_match(
     groups: Iterable[str] | None,
 ) -> AdmissionMatch:
     return AdmissionMatch(
-        rules(_some(resources)),
+        rules(_check_resources(resources)),
         matching.parse_operations(operations),
-        _globs(namespaces),
-        _globs(names),
+        _parse_globs(namespaces),
+        _parse_globs(names),
         Selector.parse(labels),
-        _globs(users),
-        _globs(groups),
+        _parse_globs(users),
+        _parse_globs(groups),
     )
 
 
-def _globs(texts: Iterable[str] | None) -> Globs:
+def _parse_globs(texts: Iterable[str] | None) -> Globs:
     if texts is None:
         return EVERYTHING
     globs = Globs(texts)
     if not globs.texts:
-        raise ConfigurationError("an empty list matches nothing: leave the argument out to match everything")
+        raise ConfigurationError("an empty list matches nothing: omit the argument to match everything")
     return globs
 
 
@@ -157,29 +160,29 @@ def validating(
     isolation: bool = False,
     side_effects: SideEffects = "none",
 ) -> Callable[[Callable[..., Decision | Awaitable[Decision]]], Policy[AdmissionReview, Decision]]:
-    """Make a policy that allows or denies requests to store, change, delete or connect to objects.
+    """Decorate a function that allows or denies requests to create, update, delete or connect to objects.
 
     Args:
-        resources: as admission registrations write them: ``pods``, ``apps/deployments``, ``pods/exec``, ``*/scale``,
-            ``*/*``; see `webhooks.kube.resource_rules.Rule.parse`.
+        resources: resource rules such as ``pods``, ``apps/deployments``, ``pods/exec``, ``*/scale``, ``*/*``; see
+            `webhooks.kube.resource_rules.Rule.parse`.
         operations: some of CREATE, UPDATE, DELETE, CONNECT, or ``*``.
-        namespaces: globs; None for all, like each argument that follows.
-        names: globs for the object's name, or for the beginning of the name that the server will make.
-        labels: labels that the object has, or a selector of matchLabels and matchExpressions.
+        namespaces: globs for the namespace; None, here and in the following arguments, matches everything.
+        names: globs for the object's name, or for the prefix of a name that the API server will generate.
+        labels: a mapping of labels, or a selector with matchLabels and matchExpressions.
         users: globs for the user's name.
-        groups: globs, one of which fits one of the user's groups.
-        name: the policy's name; the function's name unless given.
-        timeout: seconds it may take, at most 30.
-        on_error: ``deny`` (the rule) or ``allow``: what a failure of the policy counts as.
-        isolation: whether it runs in a process of its own, which is killed where it is late or takes too much.
-        side_effects: ``none`` (the rule), ``none_on_dry_run``, or ``some``: what it changes beside its answer, which
-            registrations tell API servers.
+        groups: globs for the user's groups, one of which must match.
+        name: the policy's name; by default the function's name.
+        timeout: the time limit in seconds, at most 30.
+        on_error: ``deny`` (the default) or ``allow``: the result if the policy fails.
+        isolation: whether to run the policy in its own process, which is killed if it exceeds its time or memory.
+        side_effects: ``none`` (the default), ``none_on_dry_run`` or ``some``: whether a call changes something else.
+            Webhook configurations declare it to API servers.
 
     Raises:
-        ConfigurationError: an argument, or the function's signature, is not as it must be.
+        ConfigurationError: an argument or the function's signature is invalid.
     """
     match = _admission_match(resources, operations, namespaces, names, labels, users, groups)
-    return _deciding("validating", match, PolicyOptions(name, timeout, on_error, isolation, side_effects))
+    return _make_decorator("validating", match, PolicyOptions(name, timeout, on_error, isolation, side_effects))
 
 
 def mutating(
@@ -196,13 +199,13 @@ def mutating(
     isolation: bool = False,
     side_effects: SideEffects = "none",
 ) -> Callable[[Callable[..., Mutation | Awaitable[Mutation]]], Policy[AdmissionReview, Mutation]]:
-    """Make a policy that changes objects before they are stored; it may deny them too.
+    """Decorate a function that changes objects before they are stored, or denies the request.
 
-    It can be called again with the object that others have changed meanwhile: what it does twice must be as done once.
-    The arguments and errors are those of `validating`.
+    The function must be idempotent: API servers may call it again after another webhook changed the object. The
+    arguments and errors are those of `validating`.
     """
     match = _admission_match(resources, operations, namespaces, names, labels, users, groups)
-    return _deciding("mutating", match, PolicyOptions(name, timeout, on_error, isolation, side_effects))
+    return _make_decorator("mutating", match, PolicyOptions(name, timeout, on_error, isolation, side_effects))
 
 
 def authorizing(
@@ -218,35 +221,35 @@ def authorizing(
     on_error: OnError | None = None,
     isolation: bool = False,
 ) -> Callable[[Callable[..., Opinion | Awaitable[Opinion]]], Policy[AccessReview, Opinion]]:
-    """Make a policy that says whether a user may do something.
+    """Decorate a function that authorizes requests.
 
     Args:
-        resources: as `validating` takes them.
-        verbs: get, list, watch, create, update, patch, delete, deletecollection ...; globs, None for all.
-        paths: globs for the paths of requests that are not about resources, such as ``/metrics``.
-        namespaces: globs; None for all, like each argument that follows.
+        resources: resource rules as for `validating`.
+        verbs: globs for the verb, such as ``get`` or ``delete*``; None, here and below, matches everything.
+        paths: globs for the path of a request that is not for a resource, such as ``/metrics``.
+        namespaces: globs for the namespace.
         names: globs for the object's name.
         users: globs for the user's name.
-        groups: globs, one of which fits one of the user's groups.
-        name: the policy's name; the function's name unless given.
-        timeout: seconds it may take, at most 30.
-        on_error: what a failure of the policy counts as: ``deny``, or ``allow``, which is to have no opinion. Unless
-            given, the caller gets an error, which it does not keep and tries again.
-        isolation: whether it runs in a process of its own, which is killed where it is late or takes too much.
+        groups: globs for the user's groups, one of which must match.
+        name: the policy's name; by default the function's name.
+        timeout: the time limit in seconds, at most 30.
+        on_error: the result if the policy fails: ``deny``, or ``allow``, which means no opinion. By default the API
+            server gets an error response, which it does not cache and retries.
+        isolation: whether to run the policy in its own process, which is killed if it exceeds its time or memory.
 
     Raises:
-        ConfigurationError: an argument, or the function's signature, is not as it must be.
+        ConfigurationError: an argument or the function's signature is invalid.
     """
     match = AccessMatch(
-        rules(resources if paths else _some(resources)),
+        rules(resources if paths else _check_resources(resources)),
         Globs(paths),
-        _globs(verbs),
-        _globs(namespaces),
-        _globs(names),
-        _globs(users),
-        _globs(groups),
+        _parse_globs(verbs),
+        _parse_globs(namespaces),
+        _parse_globs(names),
+        _parse_globs(users),
+        _parse_globs(groups),
     )
-    return _deciding("authorizing", match, PolicyOptions(name, timeout, on_error, isolation))
+    return _make_decorator("authorizing", match, PolicyOptions(name, timeout, on_error, isolation))
 
 
 @typing.overload
@@ -268,20 +271,20 @@ def authenticating(
     on_error: Literal["deny"] | None = None,
     isolation: bool = False,
 ) -> Any:
-    """Make a policy that says who holds a token. It stands with or without parentheses.
+    """Decorate a function that authenticates bearer tokens. Works with or without parentheses.
 
     Args:
-        function: the author's function, where it stands without.
-        name: the policy's name; the function's name unless given.
-        timeout: seconds it may take, at most 30.
-        on_error: ``deny``: a failure of the policy counts as a bad token. Unless given, the caller gets an error, which
-            it does not keep and tries again.
-        isolation: whether it runs in a process of its own, which is killed where it is late or takes too much.
+        function: the function, if the decorator is used without parentheses.
+        name: the policy's name; by default the function's name.
+        timeout: the time limit in seconds, at most 30.
+        on_error: ``deny``: if the policy fails, the token is invalid. By default the API server gets an error
+            response, which it does not cache and retries.
+        isolation: whether to run the policy in its own process, which is killed if it exceeds its time or memory.
 
     Raises:
-        ConfigurationError: an argument, or the function's signature, is not as it must be.
+        ConfigurationError: an argument or the function's signature is invalid.
     """
-    decorate = _deciding("authenticating", AnyMatch(), PolicyOptions(name, timeout, on_error, isolation))
+    decorate = _make_decorator("authenticating", AnyMatch(), PolicyOptions(name, timeout, on_error, isolation))
     return decorate if function is None else decorate(function)
 
 
@@ -306,19 +309,19 @@ def image_policy(
     on_error: OnError | None = None,
     isolation: bool = False,
 ) -> Any:
-    """Make a policy that says whether a pod may run its images. It stands with or without parentheses.
+    """Decorate a function that allows or denies the images of a pod. Works with or without parentheses.
 
     Args:
-        function: the author's function, where it stands without.
-        namespaces: globs; None for all.
-        name: the policy's name; the function's name unless given.
-        timeout: seconds it may take, at most 30.
-        on_error: ``deny`` (the rule) or ``allow``: what a failure of the policy counts as.
-        isolation: whether it runs in a process of its own, which is killed where it is late or takes too much.
+        function: the function, if the decorator is used without parentheses.
+        namespaces: globs for the namespace; None matches everything.
+        name: the policy's name; by default the function's name.
+        timeout: the time limit in seconds, at most 30.
+        on_error: ``deny`` (the default) or ``allow``: the result if the policy fails.
+        isolation: whether to run the policy in its own process, which is killed if it exceeds its time or memory.
 
     Raises:
-        ConfigurationError: an argument, or the function's signature, is not as it must be.
+        ConfigurationError: an argument or the function's signature is invalid.
     """
-    match = ImageMatch(_globs(namespaces))
-    decorate = _deciding("image_policy", match, PolicyOptions(name, timeout, on_error, isolation))
+    match = ImageMatch(_parse_globs(namespaces))
+    decorate = _make_decorator("image_policy", match, PolicyOptions(name, timeout, on_error, isolation))
     return decorate if function is None else decorate(function)

@@ -1,4 +1,4 @@
-"""Exemptions: what a policy's operator has it not asked about, for a reason and perhaps for a time."""
+"""Exemptions: reviews that the operator excludes from a policy, with a reason and optionally an expiry."""
 
 import time
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ from webhooks.reviews.images import ImageReview
 
 @dataclass(frozen=True, slots=True)
 class Exemption:
-    """Some reviews: those that fit all of what is given.
+    """Reviews that are exempt from a policy. All conditions must hold.
 
     Attributes:
-        reason: why, for the audit record.
-        namespaces: of the object.
-        names: of the object.
-        users: who ask.
-        images: patterns as `ImageReference.matches` takes them; one must fit each image of the object, which has some.
-        expires: when it ends, in seconds since 1970; None for never.
+        reason: the reason, for the audit log.
+        namespaces: the namespace of the object.
+        names: the name of the object.
+        users: the name of the user who makes the request.
+        images: image patterns, see `ImageReference.matches`. The object must have images, and each must match one.
+        expires: the time of the expiry in seconds since 1970; None for never.
     """
 
     reason: str
@@ -36,44 +36,44 @@ class Exemption:
 
     @property
     def is_expired(self) -> bool:
-        """Whether it has ended."""
+        """Whether the exemption has expired."""
         return self.expires is not None and self.expires <= time.time()
 
     @property
     def expiry(self) -> str:
-        """When it ends, as people write it."""
+        """The time of the expiry in UTC as text; empty for never."""
         return "" if self.expires is None else datetime.fromtimestamp(self.expires, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
     @property
     def expiry_notice(self) -> str:
-        """What people are told of it once it has ended."""
-        return f"an exemption ended {self.expiry} ({self.reason})"
+        """The warning for an exemption that has expired."""
+        return f"an exemption expired {self.expiry} ({self.reason})"
 
     def covers(self, review: AdmissionReview | AccessReview | ImageReview) -> bool:
-        """Whether the review is one of those. One that cannot be read is none of them."""
+        """Check whether a review meets all conditions. If one of its fields cannot be read, it does not."""
         try:
             return (
                 (self.namespaces is EVERYTHING or self.namespaces.match(review.namespace))
                 and (self.names is EVERYTHING or self._matches_name(review))
-                and (self.users is EVERYTHING or self.users.match(_user(review)))
+                and (self.users is EVERYTHING or self.users.match(_user_name(review)))
                 and (not self.images or self._covers_images(_images(review)))
             )
         except (MalformedReview, ValueError):
             return False
 
     def _matches_name(self, review: Any) -> bool:
-        """Whether the object's name fits; where the server is still to make one, whether whatever it makes will."""
-        begun = getattr(review, "generate_name", "")
-        if not begun:
+        """Check the object's name. If the server will generate it, every name it may generate must match."""
+        prefix = getattr(review, "generate_name", "")
+        if not prefix:
             return self.names.match(review.name)
-        beginnings = (text[:-1] for text in self.names.texts or () if text.endswith("*") and not is_pattern(text[:-1]))
-        return any(begun.startswith(beginning) for beginning in beginnings)
+        patterns = (text[:-1] for text in self.names.texts or () if text.endswith("*") and not is_pattern(text[:-1]))
+        return any(prefix.startswith(pattern) for pattern in patterns)
 
     def _covers_images(self, images: Sequence[ImageReference]) -> bool:
         return bool(images) and all(any(map(image.matches, self.images)) for image in images)
 
 
-def _user(review: Any) -> str:
+def _user_name(review: Any) -> str:
     return review.user.username if isinstance(review, AdmissionReview) else str(review.user)
 
 

@@ -1,10 +1,10 @@
-"""From files to policies: a file, a folder of files, or ``library:NAME`` for one of the bundled policies."""
+"""Loads policies from files, folders, installed modules, and the bundled policies (``library:NAME``)."""
 
 import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib import resources
 from importlib.machinery import SourceFileLoader
@@ -17,85 +17,90 @@ from webhooks.policy.model import AnyPolicy, Policy, collect_policies
 from webhooks.policy.registry import Registry
 
 LIBRARY = "library:"
-_SHOWN = 64  # characters of a name that no file can have
-_OBJECT = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
+_MAX_SHOWN = 64  # characters of an invalid file name in a message
+_IN_MODULE = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
 _IN_FILE = re.compile(r"(?P<file>.*\.py):(?P<name>[A-Za-z0-9_.-]+)")
 
 
 def load(sources: Iterable[str]) -> Registry:
-    """Load policies.
+    """Load all policies of some sources.
 
     Args:
-        sources: paths of files and folders, and names of bundled policies.
+        sources: paths of files and folders, and ``library:NAME`` for bundled policies.
 
     Raises:
-        ConfigurationError: something does not load, or does not fit together; `LoadError` names the file and line.
+        ConfigurationError: a source cannot be loaded (a `LoadError` with file and line), or policies contradict each
+            other.
     """
-    return Registry(policy for source in sources for file in _files(source) for policy in load_file(file))
+    return Registry(policy for source in sources for policy in _load_source(source))
 
 
 def find(use: str, folder: Path) -> list[AnyPolicy]:
-    """The policies that a configuration names.
+    """Load the policies of an entry in a configuration file.
 
     Args:
         use: a file or folder, ``FILE.py:POLICY``, ``library:NAME`` or ``package.module:NAME``.
-        folder: where paths begin.
+        folder: the folder to which paths are relative.
 
     Raises:
-        ConfigurationError: something does not load, or there is no such policy.
+        ConfigurationError: a file or module cannot be loaded, or has no such policy.
     """
+    in_file, in_module = _IN_FILE.fullmatch(use), _IN_MODULE.fullmatch(use)
     try:
-        return _find(use, folder)
-    except OSError as error:  # a name that no file can have
-        raise LoadError(error.strerror or str(error), path=use[:_SHOWN]) from None
-
-
-def _find(use: str, folder: Path) -> list[AnyPolicy]:
-    in_file, in_module = _IN_FILE.fullmatch(use), _OBJECT.fullmatch(use)
-    if in_file:
-        return [_chosen(load_file(_file(in_file["file"], folder)), in_file["name"], in_file["file"])]
-    if in_module and not use.startswith(LIBRARY):
-        return [_imported(in_module["module"], in_module["name"])]
-    source = use if use.startswith(LIBRARY) else str(folder / use)
-    return [policy for file in _files(source) for policy in load_file(file)]
+        if in_file:
+            return [_find_in_file(in_file["file"], in_file["name"], folder)]
+        if in_module and not use.startswith(LIBRARY):
+            return [_import_policy(in_module["module"], in_module["name"])]
+        return _load_source(use if use.startswith(LIBRARY) else str(folder / use))
+    except OSError as error:  # not a valid file name
+        raise LoadError(error.strerror or str(error), path=use[:_MAX_SHOWN]) from None
 
 
 def watched_paths(use: str, folder: Path) -> list[Path]:
-    """The files and folders whose contents decide what `find` finds: those that are likely to change."""
-    if use.startswith(LIBRARY) or (_OBJECT.fullmatch(use) and not _IN_FILE.fullmatch(use)):
+    """Return the file or folder that `find` reads and that may change while a server runs, if there is one."""
+    if use.startswith(LIBRARY) or (_IN_MODULE.fullmatch(use) and not _IN_FILE.fullmatch(use)):
         return []
     in_file = _IN_FILE.fullmatch(use)
     return [(folder / (in_file["file"] if in_file else use)).absolute()]
 
 
-def policy_files(place: Path) -> list[Path]:
-    """The policy files at a place: it, or those that it holds; none where there is nothing."""
-    return _folder(place) if place.is_dir() else [place]
+def policy_files(path: Path) -> list[Path]:
+    """Return the policy files of a folder in order of their names, or the path itself if it is not a folder.
+
+    Tests, and files whose names start with ``_`` or ``.``, are not policy files.
+    """
+    if not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.glob("*.py") if file.is_file())
+    return [file for file in files if not file.name.startswith((".", "_", "test_", "conftest"))]
 
 
 def bundled_files() -> dict[str, Path]:
-    """The bundled policies, by name: in an installed package beside us, in a checkout in its own folder."""
-    here = Path(str(resources.files("webhooks")))
-    folder = here / "library" if (here / "library").is_dir() else here.parent / "policies"
-    return {file.stem: file for file in _folder(folder)}
+    """Return the files of the bundled policies by name.
+
+    They are in the package if it is installed from a wheel, and in ``policies`` beside it in a checkout.
+    """
+    package = Path(str(resources.files("webhooks")))
+    folder = package / "library" if (package / "library").is_dir() else package.parent / "policies"
+    return {file.stem: file for file in policy_files(folder)}
 
 
 def bundled_file(name: str) -> Path:
-    """The file of one of the bundled policies.
+    """Return the file of a bundled policy.
 
     Raises:
         LoadError: there is no bundled policy of that name.
     """
     files = bundled_files()
     if name not in files:
-        near = get_close_matches(name, files, n=1)
-        hint = f"perhaps {near[0]} is meant; " if near else ""
-        raise LoadError(f"no bundled policy of that name; {hint}webhooks library lists them", path=f"{LIBRARY}{name}")
+        similar = get_close_matches(name, files, n=1)
+        hint = f"did you mean {similar[0]}? " if similar else ""
+        raise LoadError(f"no bundled policy of that name: {hint}`webhooks library` lists them", path=f"{LIBRARY}{name}")
     return files[name]
 
 
 def bundled(name: str) -> AnyPolicy:
-    """One of the bundled policies, for a policy file that sets its parameters with `bind`.
+    """Return a bundled policy, for a policy file that sets its parameters with `bind`.
 
     Raises:
         LoadError: there is no bundled policy of that name.
@@ -105,92 +110,84 @@ def bundled(name: str) -> AnyPolicy:
 
 
 def load_file(path: Path) -> list[AnyPolicy]:
-    """The policies that a file makes at its top level, under names without a leading underscore, in order.
+    """Load the policies that a file defines, in order: those in variables without a leading underscore.
 
     Raises:
-        LoadError: the file cannot be read, raises, or holds no policy.
+        LoadError: the file cannot be read, raises an exception, defines no policy, or defines one in no variable.
     """
     with collect_policies() as created:
         module = _execute(path)
-    own = [policy for policy in created if policy.origin.module_file == str(path)]
-    named = {id(each): name for name, each in vars(module).items() if isinstance(each, Policy)}
-    for policy in own:
-        if id(policy) not in named and not any(other.derived_from is policy for other in created):
+    defined = [policy for policy in created if policy.origin.module_file == str(path)]
+    variables = {id(value): name for name, value in vars(module).items() if isinstance(value, Policy)}
+    for policy in defined:
+        if id(policy) not in variables and not any(other.derived_from is policy for other in created):
             raise LoadError(
-                f"no name of this file holds the policy {policy.name!r}: give it one, beginning with _ if it is not "
-                "to be served",
+                f"policy {policy.name!r} is not in a variable of this file: assign it to one, whose name starts with _ "
+                "if it is not to be served",
                 path=policy.origin.path,
                 line=policy.origin.line,
             )
-    served = [policy for policy in own if not named.get(id(policy), "_").startswith("_")]
+    served = [policy for policy in defined if not variables.get(id(policy), "_").startswith("_")]
     if not served:
         raise LoadError(
-            "no policies in this file: decorate a function, as with @validating(...); imported ones are not served",
+            "no policies in this file: decorate a function, for example with @validating(...); imported policies do "
+            "not count",
             path=str(path),
         )
     return served
 
 
-def _file(name: str, folder: Path) -> Path:
-    path = (folder / name).absolute()
+def _load_source(source: str) -> list[AnyPolicy]:
+    return [policy for file in _source_files(source) for policy in load_file(file)]
+
+
+def _source_files(source: str) -> list[Path]:
+    if source.startswith(LIBRARY):
+        return [bundled_file(source.removeprefix(LIBRARY))]
+    path = Path(source).absolute()
+    if not (path.is_dir() or path.is_file()):
+        raise LoadError("no such file or folder", path=source)
+    files = policy_files(path)
+    if not files:
+        raise LoadError("no policy files (*.py) in this folder", path=source)
+    return files
+
+
+def _find_in_file(file: str, name: str, folder: Path) -> AnyPolicy:
+    path = (folder / file).absolute()
     if not path.is_file():
-        raise LoadError("no such file", path=name)
-    return path
+        raise LoadError("no such file", path=file)
+    policies = {policy.name: policy for policy in load_file(path)}
+    if name not in policies:
+        raise LoadError(f"no policy {name} in this file; its policies: {', '.join(policies)}", path=file)
+    return policies[name]
 
 
-def _chosen(policies: list[AnyPolicy], name: str, file: str) -> AnyPolicy:
-    for policy in policies:
-        if policy.name == name:
-            return policy
-    raise LoadError(f"no policy {name} in it; it has {', '.join(policy.name for policy in policies)}", path=file)
-
-
-def _imported(module: str, name: str) -> AnyPolicy:
-    """A policy of a package that is installed beside us."""
+def _import_policy(module: str, name: str) -> AnyPolicy:
+    """Import a policy from an installed package."""
     place = f"{module}:{name}"
     try:
-        found = getattr(importlib.import_module(module), name, None)
+        value = getattr(importlib.import_module(module), name, None)
     except ModuleNotFoundError as error:
-        raise LoadError(f"there is no module {error.name}: is it installed beside webhooks?", path=place) from None
+        raise LoadError(f"no module {error.name}: install its package beside webhooks", path=place) from None
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        raise LoadError(f"the module cannot be imported: {what}", path=place) from error
-    if not isinstance(found, Policy):
-        what = "nothing of that name" if found is None else f"a {type(found).__name__}"
-        raise LoadError(f"{what}, and no policy: decorate a function to make one", path=place)
-    return found
-
-
-def _files(source: str) -> Iterator[Path]:
-    if source.startswith(LIBRARY):
-        yield bundled_file(source.removeprefix(LIBRARY))
-        return
-    path = Path(source).absolute()
-    if path.is_dir():
-        files = list(_folder(path))
-        if not files:
-            raise LoadError("no policy files (*.py) in this folder", path=source)
-        yield from files
-    elif path.is_file():
-        yield path
-    else:
-        raise LoadError("no such file or folder", path=source)
-
-
-def _folder(folder: Path) -> list[Path]:
-    """A folder's policy files, in order of their names; tests and files that begin with an underscore are none."""
-    files = sorted(file for file in folder.glob("*.py") if file.is_file())
-    return [file for file in files if not file.name.startswith((".", "_", "test_", "conftest"))]
+        message = " ".join(f"{type(error).__name__}: {error}".split())
+        raise LoadError(f"the module cannot be imported: {message}", path=place) from error
+    if value is None:
+        raise LoadError(f"the module has no policy {name}", path=place)
+    if not isinstance(value, Policy):
+        raise LoadError(f"expected a policy, not a {type(value).__name__}: decorate a function", path=place)
+    return value
 
 
 def _execute(path: Path) -> ModuleType:
-    # A name of its own for each file: users have files called `labels`, and modules of that name.
+    # The module name is unique, because the name of a file may be that of a module, or of a file in another folder.
     name = f"webhooks_policies_{path.stem}_{abs(hash(path)):x}"
     if path.suffix != ".py" or not path.is_file():
         raise LoadError("not a Python file (*.py)", path=str(path))
-    loader = _Source(name, str(path))
+    loader = _UncachedLoader(name, str(path))
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
@@ -203,23 +200,23 @@ def _execute(path: Path) -> ModuleType:
         if before is not None:
             sys.modules[name] = before
         if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
-            raise  # it is the user's own
+            raise  # the user pressed Ctrl-C
         raise _load_error(path, error) from error
     return module
 
 
-class _Source(SourceFileLoader):
-    """Compiles a file whenever it is loaded: what is kept compiled beside it is told from it by whole seconds alone."""
+class _UncachedLoader(SourceFileLoader):
+    """Compiles a file each time: the compiled copy on disk is only recognized as old if the second differs."""
 
     def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002
-        """The code of the file as it is now."""
+        """Compile the file as it is now."""
         return compile(self.get_data(self.path), self.path, "exec", dont_inherit=True)
 
 
 def _load_error(path: Path, error: BaseException) -> LoadError:
     if isinstance(error, SyntaxError) and error.filename == str(path):
-        return LoadError(f"not Python: {error.msg}", path=str(path), line=error.lineno)
+        return LoadError(f"not valid Python: {error.msg}", path=str(path), line=error.lineno)
     frames = traceback.extract_tb(error.__traceback__)
     line = next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None)
-    what = str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
-    return LoadError(" ".join(what.split()), path=str(path), line=line)
+    message = str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
+    return LoadError(" ".join(message.split()), path=str(path), line=line)

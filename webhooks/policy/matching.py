@@ -1,4 +1,4 @@
-"""Does a policy want this review? Rules as admission registrations write them, globs and selectors beside them."""
+"""The conditions under which a policy decides on a review: resource rules, globs and label selectors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,10 +14,10 @@ from webhooks.reviews.images import ImageReview
 
 @dataclass(frozen=True, slots=True)
 class AdmissionMatch:
-    """Which admission reviews a policy matches.
+    """Conditions for admission reviews.
 
     Attributes:
-        is_unconditional: whether `matches` holds for every review of the kinds that it matches.
+        is_unconditional: whether every review that passes `matches_resource` also passes `matches`.
     """
 
     rules: tuple[Rule, ...]
@@ -30,35 +30,35 @@ class AdmissionMatch:
     is_unconditional: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        globs = (self.namespaces, self.names, self.users, self.groups)
-        narrowed = any(each is not EVERYTHING for each in globs) or bool(self.labels.requirements)
-        object.__setattr__(self, "is_unconditional", not narrowed)
+        all_globs = (self.namespaces, self.names, self.users, self.groups)
+        is_unconditional = all(globs is EVERYTHING for globs in all_globs) and not self.labels.requirements
+        object.__setattr__(self, "is_unconditional", is_unconditional)
 
     def matches_resource(self, review: AdmissionReview) -> bool:
-        """Whether the resource and the operation fit, which many reviews share."""
+        """Check the resource and the operation, which many reviews have in common."""
         resource = review.resource
         return review.operation in self.operations and any(
             rule.matches(resource.group, resource.version, resource.resource, review.subresource) for rule in self.rules
         )
 
     def matches(self, review: AdmissionReview) -> bool:
-        """Whether, of those, this one fits too. Selectors ask the object and the old one: either will do.
+        """Check the other conditions. A label selector matches if it matches the object or the old object.
 
         Raises:
-            MalformedReview: what has to be asked cannot be read.
+            MalformedReview: a field that a condition needs cannot be read.
         """
         return (
             self.namespaces.match(review.namespace)
             and (self.names is EVERYTHING or self.names.match(review.name))
             and (self.users is EVERYTHING or self.users.match(review.user.username))
             and (self.groups is EVERYTHING or self.groups.match_any(review.groups))
-            and (not self.labels.requirements or any(self.labels.matches(each) for each in label_sets(review)))
+            and (not self.labels.requirements or any(self.labels.matches(labels) for labels in label_sets(review)))
         )
 
 
 @dataclass(frozen=True, slots=True)
 class AccessMatch:
-    """Which access reviews a policy matches: those about the resources, and those about the paths."""
+    """Conditions for access reviews: for requests to resources `rules`, for other requests `paths`."""
 
     rules: tuple[Rule, ...]
     paths: Globs
@@ -69,7 +69,7 @@ class AccessMatch:
     groups: Globs = EVERYTHING
 
     def matches_resource(self, review: AccessReview) -> bool:
-        """Whether the resource or path and the verb fit."""
+        """Check the verb, and the resource or path."""
         if not self.verbs.match(review.verb):
             return False
         if not review.is_resource:
@@ -80,11 +80,11 @@ class AccessMatch:
 
     @property
     def is_unconditional(self) -> bool:
-        """As `AdmissionMatch.is_unconditional`."""
-        return all(each is EVERYTHING for each in (self.namespaces, self.names, self.users, self.groups))
+        """Whether every review that passes `matches_resource` also passes `matches`."""
+        return all(globs is EVERYTHING for globs in (self.namespaces, self.names, self.users, self.groups))
 
     def matches(self, review: AccessReview) -> bool:
-        """Whether, of those, this one fits too."""
+        """Check the other conditions."""
         return (
             self.namespaces.match(review.namespace)
             and self.names.match(review.name)
@@ -95,48 +95,48 @@ class AccessMatch:
 
 @dataclass(frozen=True, slots=True)
 class ImageMatch:
-    """Which image reviews a policy matches."""
+    """Conditions for image reviews."""
 
     namespaces: Globs = EVERYTHING
 
     def matches_resource(self, review: ImageReview) -> bool:  # noqa: ARG002
-        """All image reviews are of one kind."""
+        """Return True: image reviews have no resource."""
         return True
 
     @property
     def is_unconditional(self) -> bool:
-        """As `AdmissionMatch.is_unconditional`."""
+        """Whether every review matches."""
         return self.namespaces is EVERYTHING
 
     def matches(self, review: ImageReview) -> bool:
-        """Whether the namespace fits."""
+        """Check the namespace."""
         return self.namespaces.match(review.namespace)
 
 
 @dataclass(frozen=True, slots=True)
 class AnyMatch:
-    """All reviews: tokens have nothing to choose by."""
+    """Matches every review: token reviews have no fields for conditions."""
 
     is_unconditional = True
 
     def matches_resource(self, review: object) -> bool:  # noqa: ARG002
-        """All."""
+        """Return True."""
         return True
 
     def matches(self, review: object) -> bool:  # noqa: ARG002
-        """All."""
+        """Return True."""
         return True
 
 
 def parse_operations(names: Sequence[str]) -> frozenset[str]:
-    """Read operations, ``*`` for all.
+    """Return operations as a set; ``*`` means all.
 
     Raises:
-        ConfigurationError: one of them is no operation, or there is none.
+        ConfigurationError: the list is empty or has an unknown operation.
     """
     names = strings(names)
     if "*" in names:
         return frozenset(OPERATIONS)
     if not names or not set(names) <= set(OPERATIONS):
-        raise ConfigurationError(f"operations are some of {', '.join(OPERATIONS)}, or *: not {list(names)}")
+        raise ConfigurationError(f"operations must be some of {', '.join(OPERATIONS)}, or *, not {list(names)}")
     return frozenset(names)

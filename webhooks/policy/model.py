@@ -1,4 +1,4 @@
-"""What a policy is: a value. Nothing registers it, one can call it."""
+"""Policies as values: callable, immutable, and in no global registry."""
 
 import functools
 import inspect
@@ -49,19 +49,19 @@ O = TypeVar("O")  # noqa: E741
 Match: TypeAlias = AdmissionMatch | AccessMatch | ImageMatch | AnyMatch
 
 
-# What lies between an author and `Origin.from_stack`.
-_BETWEEN = frozenset(("webhooks.policy.decorators", __name__))
+# Modules between the author's code and `Origin.from_stack`.
+_OWN_MODULES = frozenset(("webhooks.policy.decorators", __name__))
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a policy was written: a file and a line in it.
+    """The place where a policy is defined, for messages to its author.
 
     Attributes:
         path: the file.
-        line: in it.
-        module_file: the file whose execution made it, perhaps another.
-        name: the policy's name there.
+        line: the line in that file.
+        module_file: the file whose execution created the policy; differs from `path` if a function elsewhere made it.
+        name: the name of the policy at that place.
     """
 
     path: str
@@ -71,15 +71,15 @@ class Origin:
 
     @classmethod
     def from_stack(cls, name: str) -> "Origin":
-        """Where the author stands who called us for a policy of a name: the nearest place outside of our modules."""
+        """Return the nearest place on the call stack that is outside of these modules."""
         frame: FrameType | None = sys._getframe()
-        while frame is not None and frame.f_globals.get("__name__") in _BETWEEN:
+        while frame is not None and frame.f_globals.get("__name__") in _OWN_MODULES:
             frame = frame.f_back
         assert frame is not None
-        module_file: FrameType | None = frame
-        while module_file is not None and module_file.f_code.co_name != "<module>":
-            module_file = module_file.f_back
-        return cls(frame.f_code.co_filename, frame.f_lineno, (module_file or frame).f_code.co_filename, name)
+        module: FrameType | None = frame
+        while module is not None and module.f_code.co_name != "<module>":
+            module = module.f_back
+        return cls(frame.f_code.co_filename, frame.f_lineno, (module or frame).f_code.co_filename, name)
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}"
@@ -87,27 +87,33 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy(Generic[R, O]):
-    """A policy: a function, the reviews it matches, and what its parameters are set to.
+    """A function, the reviews it decides on, and the values of its parameters.
 
-    Calling it calls the function, with parameters of the call before those that are set.
+    A call of the policy calls the function; parameters of the call override those that are set.
+
+    The first group of attributes is set by the author, the second one by the operator, the third one is derived.
 
     Attributes:
-        name: unique among the policies of a server; it stands in paths, metrics and logs.
-        kind: the decorator that made it.
+        name: unique in a server; part of paths, metrics and logs.
+        kind: the name of the decorator.
         function: the author's function.
-        match: which reviews it matches.
-        timeout: seconds it may take; None for as long as the caller waits.
-        on_error: what a failure of the policy counts as; None for the protocol's own rule, which never approves.
-        isolation: whether it runs in a process of its own, which can be killed.
-        side_effects: what it changes beside its answer: nothing, nothing on dry runs, or something on those too.
-        parameters: those that are set, checked.
-        derived_from: the policy that it was made of, by `bind` or `with_name`.
-        origin: where it was written.
-        operator_parameters: those of the parameters that the operator has set, as plain data.
-        operator_match: which of the reviews that it matches the operator matches it to see; None for all.
-        mode: what a denial of it comes to.
-        exemptions: what it is not asked about.
-        is_unconditional: whether `matches` holds for every review of the kinds that it matches.
+        match: the reviews that the author wants it to decide on.
+        timeout: its time limit in seconds; None for the client's.
+        on_error: whether a failure denies or allows; None for the default of the protocol, which never allows.
+        origin: the place where it is defined.
+        isolation: whether it runs in its own process, which can be killed.
+        side_effects: whether a call changes something else: never, only if it is not a dry run, or always.
+        parameters: the values of parameters, checked.
+        derived_from: the policy from which `bind` or `with_name` made this one.
+
+        operator_parameters: the parameters that the operator set, as plain data.
+        operator_match: the reviews to which the operator restricts `match`; None for no restriction.
+        mode: whether a denial is enforced, or only reported as a warning or in the audit log.
+        exemptions: the reviews that the operator exempts.
+
+        call: the function with its parameters set.
+        is_async: whether the function is a coroutine function.
+        is_unconditional: whether every review that passes `matches_resource` also passes `matches`.
     """
 
     name: str
@@ -135,9 +141,9 @@ class Policy(Generic[R, O]):
         object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
         matches = (self.match,) if self.operator_match is None else (self.match, self.operator_match)
         object.__setattr__(self, "is_unconditional", all(match.is_unconditional for match in matches))
-        created = _created.get()
-        if created is not None:
-            created.append(self)
+        collected = _collected.get()
+        if collected is not None:
+            collected.append(self)
 
     def __call__(self, review: R, **parameters: Any) -> Any:
         """Call the author's function."""
@@ -145,81 +151,87 @@ class Policy(Generic[R, O]):
 
     @property
     def dns_name(self) -> str:
-        """Its name as API servers take it in paths and in names of webhooks, where no underscore may be (RFC 1123)."""
+        """The name as a DNS label for paths and names of webhooks (RFC 1123): lower case, without underscores."""
         return self.name.lower().replace("_", "-")
 
     def matches_resource(self, review: Any) -> bool:
-        """Whether it is to see reviews of this kind: as its author asked, and its operator narrowed that."""
+        """Check whether the resource and the operation of a review match, for the author and the operator."""
         return self.match.matches_resource(review) and (
             self.operator_match is None or self.operator_match.matches_resource(review)
         )
 
     def matches(self, review: Any) -> bool:
-        """Whether, of those, it is to see this one too.
+        """Check the other conditions for a review that passed `matches_resource`.
 
         Raises:
-            MalformedReview: what has to be asked cannot be read.
+            MalformedReview: a field that a condition needs cannot be read.
         """
         return self.match.matches(review) and (self.operator_match is None or self.operator_match.matches(review))
 
     def bind(self, **parameters: Any) -> "Policy[R, O]":
-        """The same policy with some of its parameters set.
+        """Return a copy with these parameters set.
 
         Raises:
-            ConfigurationError: there is no such parameter, or the value has the wrong type.
+            ConfigurationError: a parameter does not exist, or its value has the wrong type.
         """
-        checked = {name: self._check(name, value) for name, value in parameters.items()}
-        return replace(
-            self, parameters={**self.parameters, **checked}, origin=Origin.from_stack(self.name), derived_from=self
-        )
+        converted = {name: self._convert(name, value) for name, value in parameters.items()}
+        origin = Origin.from_stack(self.name)
+        return replace(self, parameters={**self.parameters, **converted}, origin=origin, derived_from=self)
 
     def with_name(self, name: str) -> "Policy[R, O]":
-        """The same policy under another name, so that one server can run it twice."""
+        """Return a copy with another name, so that one server can run the policy twice.
+
+        Raises:
+            ConfigurationError: the name is invalid.
+        """
         return replace(self, name=check_name(name), origin=Origin.from_stack(name), derived_from=self)
 
     def check_parameters(self) -> None:
-        """Check that every parameter is set or has a default of the right type.
+        """Check that every parameter is set, or has a default of the right type.
 
         Raises:
-            ConfigurationError: one is not set, or has not the right type.
+            ConfigurationError: a parameter is not set, or its default has the wrong type.
         """
         for name in self.missing_parameters:
             raise ConfigurationError(
-                f"policy {self.name!r} needs its parameter {name!r} to be set: "
-                f"{self.function.__name__}.bind({name}=...); a name that begins with _ is not served"
+                f"policy {self.name!r}: required parameter {name!r} is not set: use {self.function.__name__}.bind"
+                f"({name}=...), or a name that starts with _ for a policy that is not to be served"
             )
         for name, parameter in _keyword_parameters(self.function).items():
             if name not in self.parameters:
-                self._check(name, parameter.default)
+                self._convert(name, parameter.default)
 
     @property
     def parameter_names(self) -> list[str]:
-        """The names of its parameters."""
+        """The names of all parameters."""
         return list(_keyword_parameters(self.function))
 
     @property
     def missing_parameters(self) -> list[str]:
-        """Those parameters that are not set and have no default."""
-        keywords = _keyword_parameters(self.function).items()
-        return [name for name, each in keywords if name not in self.parameters and each.default is each.empty]
+        """The names of the parameters that are not set and have no default."""
+        return [
+            name
+            for name, parameter in _keyword_parameters(self.function).items()
+            if name not in self.parameters and parameter.default is parameter.empty
+        ]
 
     def convert_parameter(self, name: str, value: Any) -> Any:
-        """A value as a parameter takes it.
+        """Convert a value to the annotated type of a parameter.
 
         Raises:
-            ValueError: it has the wrong type.
+            ValueError: the value has the wrong type.
         """
-        if type(value) is tuple:  # a list is what configuration gives, a tuple what a careful default is
+        if type(value) is tuple:  # configuration has lists, but a default should be an immutable tuple
             value = list(value)
         try:
             return msgspec.convert(value, typing.get_type_hints(self.function).get(name, Any))
         except (msgspec.ValidationError, NameError, TypeError, ValueError) as error:
             raise ValueError(str(error)) from None
 
-    def _check(self, name: str, value: Any) -> Any:
+    def _convert(self, name: str, value: Any) -> Any:
         if name not in self.parameter_names:
             names = ", ".join(self.parameter_names) or "none"
-            raise ConfigurationError(f"policy {self.name!r} has no parameter {name!r}; it has: {names}")
+            raise ConfigurationError(f"policy {self.name!r} has no parameter {name!r}; its parameters: {names}")
         try:
             return self.convert_parameter(name, value)
         except ValueError as error:
@@ -231,31 +243,31 @@ AnyPolicy: TypeAlias = Policy[Any, Any]
 
 def _keyword_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     parameters = inspect.signature(function).parameters
-    return {name: each for name, each in parameters.items() if each.kind is each.KEYWORD_ONLY}
+    return {name: parameter for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
 
 
 def check_name(name: object) -> str:
-    """A name, which can be a policy's.
+    """Return the name of a policy, if it is valid.
 
     Raises:
-        ConfigurationError: it cannot.
+        ConfigurationError: it is not.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigurationError(
-            f"{name!r} is no name for a policy: letters, digits, '_', '-', and '.' behind one of those"
+            f"invalid policy name {name!r}: use letters, digits, '_', '-' and '.', and do not start with '.'"
         )
     return name
 
 
-_created: ContextVar[list[Any] | None] = ContextVar("created", default=None)
+_collected: ContextVar[list[Any] | None] = ContextVar("collected", default=None)
 
 
 @contextmanager
 def collect_policies() -> Iterator[list[Any]]:
-    """Every policy that is made meanwhile, so that whoever loads a file sees those that no name holds any more."""
-    created: list[Any] = []
-    token = _created.set(created)
+    """Collect every policy that is created within the block, also those that no variable refers to afterwards."""
+    collected: list[Any] = []
+    token = _collected.set(collected)
     try:
-        yield created
+        yield collected
     finally:
-        _created.reset(token)
+        _collected.reset(token)
