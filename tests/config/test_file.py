@@ -208,7 +208,8 @@ def test_policies_of_installed_packages(folder: Path, monkeypatch: pytest.Monkey
     assert refusal(folder, "policies:\n" + "".join(f"- use: company_policies.{use}\n" for use in uses)) == [
         "webhooks.yaml:5:8: policies[1].use: Invalid value: company_policies.pods:Allow: expected a policy, not a "
         "StructMeta: decorate a function",
-        "webhooks.yaml:6:8: policies[2].use: Invalid value: company_policies.pods:other: the module has no policy other",
+        "webhooks.yaml:6:8: policies[2].use: Invalid value: company_policies.pods:other: the module has "
+        "no policy other",
         "webhooks.yaml:7:8: policies[3].use: Invalid value: company_policies.other:reads: no module "
         "company_policies.other: install its package beside webhooks",
         "webhooks.yaml:8:8: policies[4].use: Invalid value: company_policies.broken:reads: no module "

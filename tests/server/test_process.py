@@ -367,7 +367,7 @@ MISTAKES = {
     "no policies": Mistake(r"policies\.py: no policies", policies="x = 1\n"),
     "no such file": Mistake(r"nothing\.py: no such file", given="nothing.py"),
     "an empty folder": Mistake(r"empty: no policy files", given="empty"),
-    "an unknown library name": Mistake(r"library:nothing: .*webhooks library lists them", given="library:nothing"),
+    "an unknown library name": Mistake(r"library:nothing: .*`webhooks library` lists them", given="library:nothing"),
     "a path in a library name": Mistake(r"library:\.\./x: ", given="library:../x"),
     "a bad resource": Mistake(r"policies\.py:3: .*'Pods'", policies=POLICY.replace('"pods"', '"Pods"')),
     "a bad signature": Mistake(r"policies\.py:3: .*'allows'", policies=POLICY.replace("*, ", "")),
@@ -375,7 +375,7 @@ MISTAKES = {
         r"policies\.py:[34]: policy 'allows', parameter 'labels': ", policies=POLICY.replace('["owner"]', '"owner"')
     ),
     "a parameter that is not set": Mistake(
-        r"policies\.py:[34]: policy 'allows' .*'labels'", policies=POLICY.replace(' = ["owner"]', "")
+        r"policies\.py:[34]: policy 'allows': .*'labels'", policies=POLICY.replace(' = ["owner"]', "")
     ),
     "a parameter of a type that is not there": Mistake(
         r"policies\.py:[34]: policy 'allows', parameter 'labels': .*Labels",
