@@ -1,11 +1,11 @@
-"""``webhooks manifests``: write what a cluster needs, or compare it with what is there."""
+"""``webhooks manifests``: write the manifests for a cluster, or compare them with what exists."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import click
 
 from webhooks._version import __version__
-from webhooks.errors import ConfigurationError
+from webhooks.errors import ConfigurationError, unwritable
 from webhooks.kube.registered import MAX_TIMEOUT
-from webhooks.manifests.target import CURRENT, PARTS, By, FailurePolicy, Target, Version
+from webhooks.manifests.target import LATEST_VERSION, PARTS, FailurePolicy, Part, ReachedBy, Target, Version
 
 if TYPE_CHECKING:
     from webhooks.config.file import Configuration
@@ -26,281 +26,337 @@ if TYPE_CHECKING:
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-class _Version(click.ParamType[Version]):
-    """A version of Kubernetes."""
+class _VersionType(click.ParamType[Version]):
+    """A version of Kubernetes, such as ``1.37`` or ``v1.37.2``."""
 
     name = "version"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Version:
-        """The version."""
+        """Parse a version."""
         if isinstance(value, Version):
             return value
         major, _, rest = str(value).removeprefix("v").partition(".")
         minor = rest.partition(".")[0]
         if not (major.isdecimal() and minor.isdecimal()):
-            self.fail(f"{value!r} is no version, such as {CURRENT}", param, ctx)
+            self.fail(f"{value!r} is not a version, such as {LATEST_VERSION}", param, ctx)
         return Version(int(major), int(minor))
 
 
 @click.command(epilog="Try it: webhooks manifests --policies library:required_labels --ca-bundle certs/ca.pem")
-@click.option("--config", type=_FILE, help="A WebhookConfiguration (YAML), as the server has it.")
-@click.option("--policies", multiple=True, metavar="PATH_OR_NAME", help="As for serve. Repeat it for more.")
-@click.option("--admission-config", type=_FILE, help="As for serve.")
+@click.option("--config", type=_FILE, help="The WebhookConfiguration (YAML) of the server.")
+@click.option("--policies", multiple=True, metavar="PATH_OR_NAME", help="The policies, as for serve. Repeatable.")
+@click.option("--admission-config", type=_FILE, help="The AdmissionConfiguration of the server, as for serve.")
 @click.option(
-    "-o", "--output", "folder", type=click.Path(path_type=Path, file_okay=False), help="Where to; else stdout."
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder for the files. Default: print to standard output.",
 )
-@click.option("--only", "parts", type=click.Choice(PARTS), multiple=True, help="Write this part alone. Repeatable.")
 @click.option(
-    "--check", is_flag=True, help="Write nothing; tell how -o DIR, or else the cluster, differs. Exit code 1."
+    "--only", "parts", type=click.Choice(PARTS), multiple=True, help="Write only this part. Default: all. Repeatable."
 )
-@click.option("--kubeconfig", type=_FILE, help="The cluster to compare with; else $KUBECONFIG or ~/.kube/config.")
-@click.option("--context", metavar="NAME", help="Which context of it; else the current one.")
 @click.option(
-    "--name", default=Target.name, show_default=True, help="Of the registrations, and all that runs the server."
+    "--check",
+    is_flag=True,
+    help="Write nothing. Print how the folder of -o, or else the cluster, differs; exit with 1 if it does.",
 )
-@click.option("--namespace", default=Target.namespace, show_default=True, help="Where the server runs.")
+@click.option("--kubeconfig", type=_FILE, help="The kubeconfig for --check. Default: $KUBECONFIG, or ~/.kube/config.")
+@click.option("--context", metavar="NAME", help="The context of the kubeconfig. Default: its current context.")
+@click.option(
+    "--name",
+    default=Target.name,
+    show_default=True,
+    help="The name of the webhook configurations, and of the server's objects.",
+)
+@click.option("--namespace", default=Target.namespace, show_default=True, help="The namespace of the server.")
 @click.option(
     "--reached-by",
-    "by",
-    type=click.Choice(get_args(By)),
-    default="service",
+    type=click.Choice(get_args(ReachedBy)),
+    default=Target.reached_by,
     show_default=True,
-    help="How it is reached.",
+    help="How API servers reach the admission webhooks.",
 )
-@click.option("--url", help="Where the server answers outside of the cluster, such as https://10.0.0.5:8443.")
+@click.option("--url", help="The URL of the server outside of the cluster, such as https://10.0.0.5:8443.")
 @click.option(
-    "--ca-bundle", type=_FILE, help="Who signs its certificate (PEM); else ca.pem of the certificates' folder."
+    "--ca-bundle",
+    type=_FILE,
+    help="The CA of the serving certificate (PEM). Default: ca.pem in the certificates folder.",
 )
-@click.option("--no-ca-bundle", is_flag=True, help="Leave caBundle to cert-manager, or to serve --sync-ca-bundle.")
+@click.option("--no-ca-bundle", is_flag=True, help="Let cert-manager, or serve --sync-ca-bundle, set caBundle.")
 @click.option(
     "--failure-policy",
-    "failures",
+    "failure_policies",
     multiple=True,
     metavar="[POLICY=]Fail|Ignore",
-    help="What requests come to while the server does not answer; else as the policies say. Repeatable.",
+    help="What happens to requests if the server does not respond. Default: as each policy sets. Repeatable.",
 )
 @click.option(
-    "--timeout", type=click.IntRange(1, MAX_TIMEOUT), help="Seconds to wait for admission; else what policies need."
+    "--timeout",
+    type=click.IntRange(1, MAX_TIMEOUT),
+    help="The timeout of admission webhooks in seconds. Default: one that suits the policies.",
 )
-@click.option("--per-policy", is_flag=True, help="Register each policy by itself.")
+@click.option("--per-policy", is_flag=True, help="Write a webhook for each policy.")
 @click.option(
     "--exempt-namespace",
-    "exempted",
+    "exempt_namespaces",
     multiple=True,
     metavar="NAMESPACE",
-    help="Ask about nothing there, nor of who runs there when a cluster starts: the network's namespace. Repeatable.",
+    help="Exempt a namespace, and its service accounts while the cluster starts, such as that of the network. "
+    "Repeatable.",
 )
 @click.option(
     "--include-namespace",
-    "covered",
+    "included_namespaces",
     multiple=True,
     metavar="NAMESPACE",
-    help="Ask about an exempt namespace. Repeatable.",
+    help="Do not exempt a namespace that is exempt by default. Repeatable.",
 )
-@click.option("--static", is_flag=True, help="Have the API server read its registrations from files.")
+@click.option("--static", is_flag=True, help="Write webhook configurations that API servers read from files.")
 @click.option(
-    "--cluster-version", "version", type=_Version(), default=str(CURRENT), show_default=True, help="Kubernetes'."
+    "--cluster-version",
+    "version",
+    type=_VersionType(),
+    default=str(LATEST_VERSION),
+    show_default=True,
+    help="The Kubernetes version of the cluster.",
 )
-@click.option("--image", default=f"cluster-webhooks:{__version__}", show_default=True, help="That runs the server.")
-@click.option("--replicas", type=click.IntRange(1, 100), default=Target.replicas, show_default=True, help="How many.")
+@click.option(
+    "--image", default=f"cluster-webhooks:{__version__}", show_default=True, help="The container image of the server."
+)
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, 100),
+    default=Target.replicas,
+    show_default=True,
+    help="The number of replicas of the server.",
+)
 @click.option(
     "--api-server-dir",
     "api_server_folder",
     default=Target.api_server_folder,
     show_default=True,
-    help="Where the API server's files will lie on its host.",
+    help="The folder for the API server's files on its host.",
 )
 def manifests(**options: Any) -> None:
-    """Write what a cluster needs to ask a server, as it follows from the server's policies.
+    """Write the manifests that let a cluster call a server.
 
-    That is the server's own objects, its registrations, and the files that an API server's flags name. All is refused,
-    with the reasons, that would lock the cluster out.
+    They are derived from the policies of the server: its own objects, its webhook configurations, and the files for
+    the flags of an API server. Manifests that could lock the cluster out are rejected, with all reasons.
     """
-    job = _Job(**{name: options.pop(name) for name in _Job.__dataclass_fields__})
-    with redirect_stdout(sys.stderr):  # what policies print when they are loaded is none of what is written
-        told = _Told.of(job)
-    parts = job.parts or PARTS
-    target = _target(options, told, parts)
-    files = _files(told, target, parts)
-    for line in _narrowed(told, target, parts):
-        click.echo(f"webhooks: {line}", err=True)
-    if job.check:
-        lines = list(_drift(job, files))
-        for line in lines:
+    command = _Command(**{name: options.pop(name) for name in _Command.__dataclass_fields__})
+    with redirect_stdout(sys.stderr):  # policies may print while they are loaded
+        server = _Server.load(command)
+    parts = command.parts or PARTS
+    target = _build_target(options, server, parts)
+    files = _render_files(server, target, parts)
+    if "webhook-configurations" in parts or target.static:
+        for note in _exemption_notes(server, target):
+            click.echo(f"webhooks: {note}", err=True)
+    if command.check:
+        differences = _find_differences(command, files)
+        for line in differences:
             click.echo(line)
-        sys.exit(1 if lines else 0)
-    if job.folder is None:
-        click.echo("---\n".join(str(file) for file in files if file.objects), nl=False)
-        for file in files:
-            if not file.objects:
-                click.echo(f"webhooks: {file.path} is no object: it is written with -o DIR", err=True)
-        return
-    _write(job.folder, files)
+        sys.exit(1 if differences else 0)
+    if command.folder is None:
+        _print_files(files)
+    else:
+        _write_files(command.folder, files)
 
 
 @dataclass(frozen=True)
-class _Job:
-    """What is to be done, by options."""
+class _Command:
+    """The options that do not describe the target."""
 
     config: Path | None
     policies: tuple[str, ...]
     admission_config: Path | None
     folder: Path | None
-    parts: tuple[str, ...]
+    parts: tuple[Part, ...]
     check: bool
     kubeconfig: Path | None
     context: str | None
 
 
 @dataclass(frozen=True)
-class _Told:
-    """A server: what it is told, and the policies that it then has."""
+class _Server:
+    """The server that the manifests are for.
+
+    Attributes:
+        settings: its settings.
+        policies: its policies.
+        configuration: the file with both; None if they come from options.
+    """
 
     settings: Settings
     policies: list[AnyPolicy]
     configuration: Configuration | None
 
     @classmethod
-    def of(cls, job: _Job) -> _Told:
-        """What a configuration or options say."""
-        from dataclasses import replace
-
-        from webhooks.config import file as configured
-        from webhooks.plugins import loader
-        from webhooks.policy import loader as loading
+    def load(cls, command: _Command) -> _Server:
+        """Load the settings and policies of a configuration file, or of options."""
+        from webhooks.config import file
+        from webhooks.plugins import loader as plugin_loader
+        from webhooks.policy import loader as policy_loader
         from webhooks.policy.registry import Registry
         from webhooks.settings import Settings
 
-        if job.config is not None and job.policies:
-            raise click.UsageError("--config and --policies: name the policies in the configuration.")
-        configuration = None if job.config is None else configured.read(job.config)
-        settings = Settings() if configuration is None else replace(configuration.settings, config=job.config)
-        admission_config = job.admission_config or settings.admission_config
-        settings = replace(settings, policies=job.policies, admission_config=admission_config)
-        policies = list(loading.load(job.policies)) if configuration is None else configuration.load()
+        if command.config is not None and command.policies:
+            raise click.UsageError(
+                "--config and --policies are mutually exclusive: list the policies in the configuration."
+            )
+        configuration = None if command.config is None else file.read(command.config)
+        settings = Settings() if configuration is None else replace(configuration.settings, config=command.config)
+        admission_config = command.admission_config or settings.admission_config
+        settings = replace(settings, policies=command.policies, admission_config=admission_config)
+        policies = list(policy_loader.load(command.policies)) if configuration is None else configuration.load()
         if admission_config is not None:
-            policies += loader.load(admission_config, loader.PluginContext())
+            policies += plugin_loader.load(admission_config, plugin_loader.PluginContext())
         if not policies:
-            raise click.UsageError("Nothing to write: give --config, --policies or --admission-config.")
+            raise click.UsageError("No policies: give --config, --policies or --admission-config.")
         return cls(settings, list(Registry(policies)), configuration)
 
 
-def _files(told: _Told, target: Target, parts: tuple[str, ...]) -> list[File]:
-    from webhooks.manifests import render as files
-    from webhooks.manifests import server_files
+def _render_files(server: _Server, target: Target, parts: Collection[Part]) -> list[File]:
+    from webhooks.manifests.render import render_files
+    from webhooks.manifests.server_files import ServerFiles, collect
 
-    found = server_files.Sources()
-    if "server" in parts and target.by == "service":
-        found = server_files.collect(told.settings, told.policies, told.configuration)
-    return files.files(told.settings, told.policies, found, target, parts)
-
-
-def _narrowed(told: _Told, target: Target, parts: tuple[str, ...]) -> list[str]:
-    """What is to be known of policies that are asked less often than they say."""
-    from webhooks.manifests import render as files
-
-    written = "webhook-configurations" in parts or target.static
-    return [line for each in files.entries(told.policies, target) for line in each.narrowed(target)] if written else []
+    server_files = ServerFiles()
+    if "server" in parts and target.reached_by == "service":
+        server_files = collect(server.settings, server.policies, server.configuration)
+    return render_files(server.settings, server.policies, server_files, target, parts)
 
 
-def _target(options: Mapping[str, Any], told: _Told, parts: tuple[str, ...]) -> Target:
-    chosen = dict(options)
-    failure_policy, failure_policies = _failures(chosen.pop("failures"))
-    by, url = chosen.pop("by"), chosen.pop("url")
-    if by == "localhost":
-        if url is not None:
-            raise click.UsageError("--reached-by localhost and --url: one of them says where the server answers.")
-        url = f"https://127.0.0.1:{told.settings.port}"
-    if by == "url" and url is None:
-        raise click.UsageError("--reached-by url: give --url.")
-    if url is not None:
-        url = _checked_url(url)
-    bundle = _bundle(chosen.pop("ca_bundle"), chosen.pop("no_ca_bundle"), told, chosen["name"], parts)
+def _exemption_notes(server: _Server, target: Target) -> list[str]:
+    """Return a note for each policy that is not called for all requests that it matches."""
+    from webhooks.manifests.render import admission_webhooks
+
+    return [note for webhook in admission_webhooks(server.policies, target) for note in webhook.exemption_notes(target)]
+
+
+def _build_target(options: Mapping[str, Any], server: _Server, parts: Collection[Part]) -> Target:
+    fields = dict(options)
+    failure_policy, failure_policies = _parse_failure_policies(fields.pop("failure_policies"))
+    url = _resolve_url(fields["reached_by"], fields.pop("url"), server.settings.port)
+    ca_bundle = _load_ca_bundle(fields.pop("ca_bundle"), fields.pop("no_ca_bundle"), server, fields["name"], parts)
     return Target(
-        by=by,
         url=url,
-        ca_bundle=bundle,
+        ca_bundle=ca_bundle,
         failure_policy=failure_policy,
         failure_policies=failure_policies,
-        **chosen,
+        **fields,
     )
 
 
-def _failures(texts: tuple[str, ...]) -> tuple[FailurePolicy | None, dict[str, FailurePolicy]]:
-    """What is said of all policies, and of single ones."""
-    found: dict[str, FailurePolicy] = {}
+def _parse_failure_policies(texts: tuple[str, ...]) -> tuple[FailurePolicy | None, dict[str, FailurePolicy]]:
+    """Parse the failure policy of all policies, and those of single policies by name."""
+    failure_policies: dict[str, FailurePolicy] = {}
     for text in texts:
         name, _, value = text.rpartition("=")
         if value == "Fail":
-            found[name] = "Fail"
+            failure_policies[name] = "Fail"
         elif value == "Ignore":
-            found[name] = "Ignore"
+            failure_policies[name] = "Ignore"
         else:
-            raise click.UsageError(f"--failure-policy {text}: it is Fail, Ignore, POLICY=Fail or POLICY=Ignore.")
-    return found.pop("", None), found
+            raise click.UsageError(f"--failure-policy {text}: must be Fail, Ignore, POLICY=Fail or POLICY=Ignore.")
+    return failure_policies.pop("", None), failure_policies
 
 
-def _checked_url(url: str) -> str:
+def _resolve_url(reached_by: ReachedBy, url: str | None, port: int) -> str | None:
+    if reached_by == "localhost":
+        if url is not None:
+            raise click.UsageError("--reached-by localhost and --url are mutually exclusive.")
+        return f"https://127.0.0.1:{port}"
+    if reached_by == "url" and url is None:
+        raise click.UsageError("--reached-by url requires --url.")
+    if url is not None and not _is_valid_url(url):
+        raise click.UsageError(f"--url {url}: must have the form https://HOST[:PORT][/PATH].")
+    return None if url is None else url.rstrip("/")
+
+
+def _is_valid_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        good = parts.scheme == "https" and parts.hostname and not (parts.query or parts.fragment or "@" in parts.netloc)
-        _ = parts.port
+        _ = parts.port  # raises ValueError for an invalid port
     except ValueError:
-        good = False
-    if not good:
-        raise click.UsageError(f"--url {url}: an API server calls https://HOST[:PORT][/PATH], and nothing else.")
-    return url.rstrip("/")
+        return False
+    has_more = parts.query or parts.fragment or "@" in parts.netloc
+    return parts.scheme == "https" and bool(parts.hostname) and not has_more
 
 
-def _bundle(given: Path | None, none: bool, told: _Told, name: str, parts: tuple[str, ...]) -> bytes | None:
-    """Who is to be trusted; None where somebody else fills that in, such as the server in registrations of a name."""
-    from webhooks.certificates import ca_bundle as bundle
-    from webhooks.manifests.apiserver_config import CALLBACKS
+def _load_ca_bundle(
+    path: Path | None, no_bundle: bool, server: _Server, name: str, parts: Collection[Part]
+) -> bytes | None:
+    """Load the CA of the serving certificate; None if another program sets caBundle.
 
-    if none:
-        if given is not None:
-            raise click.UsageError("--ca-bundle and --no-ca-bundle: one of them.")
+    Args:
+        path: the file from the options; None for the default.
+        no_bundle: whether caBundle is to be omitted.
+        server: the server; it may set caBundle itself.
+        name: the name of the webhook configurations.
+        parts: the parts to write.
+    """
+    from webhooks.certificates import ca_bundle
+
+    if no_bundle:
+        if path is not None:
+            raise click.UsageError("--ca-bundle and --no-ca-bundle are mutually exclusive.")
         return None
-    settings = told.settings
-    managed = settings.sync_ca_bundle
-    if given is None and managed is not None:
-        if managed != name and "webhook-configurations" in parts:
-            raise ConfigurationError(
-                f"the server fills caBundle in where the name is {managed!r} (syncCaBundle), which these "
-                f"registrations have not, so the API server would trust nobody: give --name {managed}, or --ca-bundle"
-            )
-        if "api-server" in parts and any(policy.kind in CALLBACKS for policy in told.policies):
-            raise ConfigurationError(
-                "the server fills caBundle into its registrations (syncCaBundle), but not into the API "
-                "server's own files, by which it would trust nobody: give --ca-bundle"
-            )
+    settings = server.settings
+    if path is None and settings.sync_ca_bundle is not None:
+        _check_synced_ca_bundle(settings.sync_ca_bundle, server.policies, name, parts)
         return None
-    path = given or bundle.of(settings.certs_dir, settings.tls_cert)
+    path = path or ca_bundle.of(settings.certs_dir, settings.tls_cert)
     if not path.is_file():
         raise ConfigurationError(
-            f"{path}: no such file, and the API server has to know who signs the server's certificate: make one with "
-            "webhooks certs issue NAME.NAMESPACE.svc, name it with --ca-bundle, or leave it to others: --no-ca-bundle"
+            f"{path}: no such file. API servers need the CA of the serving certificate: create one with webhooks certs "
+            "issue NAME.NAMESPACE.svc, give --ca-bundle, or let another program set caBundle: --no-ca-bundle"
         )
-    return bundle.written(bundle.read(path))
+    return ca_bundle.written(ca_bundle.read(path))
 
 
-def _write(folder: Path, files: list[File]) -> None:
+def _check_synced_ca_bundle(
+    synced_name: str, policies: Collection[AnyPolicy], name: str, parts: Collection[Part]
+) -> None:
+    """Check that a server that sets caBundle itself (syncCaBundle) does so wherever it is needed."""
+    from webhooks.manifests.apiserver_config import CALLBACKS
+
+    if synced_name != name and "webhook-configurations" in parts:
+        raise ConfigurationError(
+            f"the server sets caBundle only in webhook configurations with the name {synced_name!r} (syncCaBundle), "
+            f"not {name!r}, so API servers would trust no certificate: give --name {synced_name}, or --ca-bundle"
+        )
+    if "api-server" in parts and any(policy.kind in CALLBACKS for policy in policies):
+        raise ConfigurationError(
+            "the server sets caBundle in its webhook configurations (syncCaBundle), but not in the files of API "
+            "servers, so they would trust no certificate: give --ca-bundle"
+        )
+
+
+def _print_files(files: list[File]) -> None:
+    click.echo("---\n".join(str(file) for file in files if file.objects), nl=False)
+    for file in files:
+        if not file.objects:
+            click.echo(f"webhooks: {file.path} is not an object of the cluster: give -o DIR to write it", err=True)
+
+
+def _write_files(folder: Path, files: list[File]) -> None:
     for file in files:
         path = folder / file.path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(str(file))
         except OSError as error:
-            raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
+            raise unwritable(path, error) from None
         click.echo(f"wrote {path}")
 
 
-def _drift(job: _Job, files: list[File]) -> list[str]:
-    from webhooks.manifests import drift
+def _find_differences(command: _Command, files: list[File]) -> list[str]:
+    from webhooks.manifests.drift import compare_cluster, compare_folder
 
-    if job.folder is not None:
-        return list(drift.of_folder(job.folder, files))
+    if command.folder is not None:
+        return list(compare_folder(command.folder, files))
     from webhooks.cluster import connect
 
-    with connect(job.kubeconfig, job.context) as cluster:
-        return list(drift.of_cluster(cluster, files))
+    with connect(command.kubeconfig, command.context) as client:
+        return list(compare_cluster(client, files))

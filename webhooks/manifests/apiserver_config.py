@@ -1,16 +1,19 @@
-"""The files that an API server's flags name: whom it asks about access, tokens and images, and as whom."""
+"""The configuration files of an API server that calls this server, and the flags that refer to them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 from urllib.parse import urlsplit
 
-from webhooks.manifests import access
-from webhooks.manifests.target import AUTHORIZATION_FILE, AUTHORIZATION_FILE_V1, Target
-from webhooks.manifests.webhook_configurations import DEFAULT_TIMEOUT, Json, enough
+from webhooks.manifests.conditions import authorization_conditions
+from webhooks.manifests.target import AUTHORIZATION_CONFIGURATION, AUTHORIZATION_CONFIGURATION_V1, Target
+from webhooks.manifests.webhook_configurations import ADMISSION_KINDS, DEFAULT_TIMEOUT, Json, timeout_for
 from webhooks.policy.model import AnyPolicy, Kind
 from webhooks.settings import Settings
 
-CERTIFICATE, KEY, TOKEN, AUTHORITY = "apiserver.pem", "apiserver-key.pem", "token", "ca.pem"
+CERTIFICATE_FILE, KEY_FILE, TOKEN_FILE, CA_FILE = "apiserver.pem", "apiserver-key.pem", "token", "ca.pem"
+ADMISSION_KUBECONFIG = "admission-kubeconfig.yaml"
+# The kubeconfig of each kind of review that flags configure, and the path of its URL.
 CALLBACKS: Mapping[Kind, tuple[str, str]] = {
     "authorizing": ("authorize.yaml", "/authorize"),
     "authenticating": ("authenticate.yaml", "/authenticate"),
@@ -20,70 +23,99 @@ _GROUP = "apiserver.config.k8s.io"
 
 
 @dataclass(frozen=True)
-class ApiServer:
-    """What an API server is told.
+class ApiServerConfig:
+    """Builds the files of an API server.
 
     Attributes:
-        settings: of the server that it asks.
-        policies: which that server answers by.
-        target: where both are.
+        policies: the policies of the server that it calls.
+        target: the cluster.
+        has_client_certificate: whether the API server authenticates with a client certificate.
+        has_token: whether it authenticates with a bearer token.
     """
 
-    settings: Settings
     policies: Sequence[AnyPolicy]
     target: Target
+    has_client_certificate: bool = False
+    has_token: bool = False
+
+    @classmethod
+    def from_settings(cls, settings: Settings, policies: Sequence[AnyPolicy], target: Target) -> Self:
+        """Return the configuration for an API server that calls a server with these settings."""
+        has_token = settings.token_file is not None or settings.oidc_issuer is not None
+        return cls(policies, target, settings.client_ca is not None, has_token)
 
     @property
     def kinds(self) -> list[Kind]:
-        """The questions that its flags have it ask."""
-        return [kind for kind in CALLBACKS if self._of(kind)]
+        """The kinds of policies that flags configure, if there are such policies."""
+        return [kind for kind in CALLBACKS if self._policies_of(kind)]
 
     @property
-    def asks_admission(self) -> bool:
-        """Whether there is something to know about admission that no registration says."""
-        admission = bool(self._of("mutating") or self._of("validating"))
-        return admission and (self.target.static or bool(self._proof()))
+    def configures_admission(self) -> bool:
+        """Whether admission needs files: for credentials, or for webhook configurations in files."""
+        has_policies = any(map(self._policies_of, ADMISSION_KINDS))
+        return has_policies and (self.target.static or bool(self._credentials()))
+
+    @property
+    def has_authorization_configuration(self) -> bool:
+        """Whether authorization is configured by a file, which the cluster must support, and not by flags."""
+        return self.target.version >= AUTHORIZATION_CONFIGURATION and "authorizing" in self.kinds
+
+    @property
+    def has_admission_configuration(self) -> bool:
+        """Whether admission plugins are configured."""
+        return any(True for _ in self._plugins())
 
     def kubeconfig(self, kind: Kind) -> Json:
-        """How it reaches us about one of its questions."""
-        user = self._proof()
-        context = {"cluster": "webhooks", **({"user": "apiserver"} if user else {})}
+        """Return the kubeconfig for a kind of review."""
+        credentials = self._credentials()
+        ca = {} if self.target.ca_bundle is None else {"certificate-authority": self.path(CA_FILE)}
+        cluster = {"server": f"{self.target.url}{CALLBACKS[kind][1]}", **ca}
+        context = {"cluster": "webhooks", **({"user": "apiserver"} if credentials else {})}
         return {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [
-                {
-                    "name": "webhooks",
-                    "cluster": {
-                        "server": f"{self.target.url}{CALLBACKS[kind][1]}",
-                        **({} if self.target.ca_bundle is None else {"certificate-authority": self.path(AUTHORITY)}),
-                    },
-                }
-            ],
-            **({"users": [{"name": "apiserver", "user": user}]} if user else {}),
+            "clusters": [{"name": "webhooks", "cluster": cluster}],
+            **({"users": [{"name": "apiserver", "user": credentials}]} if credentials else {}),
             "contexts": [{"name": "webhooks", "context": context}],
             "current-context": "webhooks",
         }
 
-    def authorization(self) -> Json:
-        """Who decides about access, in turn: nodes' own rules, we, and the roles of the cluster.
+    def admission_kubeconfig(self) -> Json | None:
+        """Return the kubeconfig with the credentials for admission webhooks; None if they need none.
 
-        The cluster's own components are not asked about: it starts before we do.
+        The name of its user is the host and port of the webhooks, by which API servers find it.
         """
-        policies, groups = self._of("authorizing"), self.target.component_groups
-        version = "v1" if self.target.version >= AUTHORIZATION_FILE_V1 else "v1beta1"
-        failures = {self.target.failure(policy) for policy in policies}
-        needed = max((policy.timeout or 0 for policy in policies), default=0)
+        credentials = self._credentials()
+        if not credentials:
+            return None
+        host = (
+            f"{self.target.name}.{self.target.namespace}.svc"
+            if self.target.reached_by == "service"
+            else urlsplit(self.target.url or "").netloc
+        )
+        return {"apiVersion": "v1", "kind": "Config", "users": [{"name": host, "user": credentials}]}
+
+    def authorization_configuration(self) -> Json:
+        """Return the AuthorizationConfiguration: first the node authorizer, then this server, then RBAC.
+
+        Access of the cluster's own components is exempt, because they start before this server.
+        """
+        policies = self._policies_of("authorizing")
+        conditions = authorization_conditions(policies, self.target.component_groups)
+        failure_policies = {self.target.failure_policy_for(policy) for policy in policies}
+        policy_seconds = max((policy.timeout or 0 for policy in policies), default=0)
+        min_timeout = min(DEFAULT_TIMEOUT, self.target.timeout or DEFAULT_TIMEOUT)
         webhook = {
             "authorizedTTL": "5m0s",
             "unauthorizedTTL": "30s",
-            "timeout": f"{enough(needed, min(DEFAULT_TIMEOUT, self.target.timeout or DEFAULT_TIMEOUT))}s",
+            "timeout": f"{timeout_for(policy_seconds, min_timeout)}s",
             "subjectAccessReviewVersion": "v1",
             "matchConditionSubjectAccessReviewVersion": "v1",
-            "failurePolicy": "Deny" if "Fail" in failures else "NoOpinion",
+            "failurePolicy": "Deny" if "Fail" in failure_policies else "NoOpinion",
             "connectionInfo": {"type": "KubeConfigFile", "kubeConfigFile": self.path(CALLBACKS["authorizing"][0])},
-            "matchConditions": [{"expression": each} for each in access.conditions(policies, groups)],
+            "matchConditions": [{"expression": expression} for expression in conditions],
         }
+        version = "v1" if self.target.version >= AUTHORIZATION_CONFIGURATION_V1 else "v1beta1"
         return {
             "apiVersion": f"{_GROUP}/{version}",
             "kind": "AuthorizationConfiguration",
@@ -94,93 +126,72 @@ class ApiServer:
             ],
         }
 
-    @property
-    def has_authorization_file(self) -> bool:
-        """Whether the cluster knows AuthorizationConfiguration."""
-        return self.target.version >= AUTHORIZATION_FILE and "authorizing" in self.kinds
-
-    def admission(self) -> Json:
-        """Its plugins that ask us."""
+    def admission_configuration(self) -> Json:
+        """Return the AdmissionConfiguration with the plugins that call this server."""
         return {
             "apiVersion": f"{_GROUP}/v1",
             "kind": "AdmissionConfiguration",
             "plugins": list(self._plugins()),
         }
 
-    @property
-    def has_plugins(self) -> bool:
-        """Whether there are any."""
-        return any(True for _ in self._plugins())
-
     def _plugins(self) -> Iterator[Json]:
-        if "image_policy" in self.kinds:
-            images = {
+        image_policies = self._policies_of("image_policy")
+        if image_policies:
+            image_policy = {
                 "kubeConfigFile": self.path(CALLBACKS["image_policy"][0]),
                 "allowTTL": 300,
                 "denyTTL": 30,
                 "retryBackoff": 500,
-                "defaultAllow": all(self.target.failure(each) == "Ignore" for each in self._of("image_policy")),
+                "defaultAllow": all(self.target.failure_policy_for(policy) == "Ignore" for policy in image_policies),
             }
-            yield {"name": "ImagePolicyWebhook", "configuration": {"imagePolicy": images}}
-        for name, kind in (("MutatingAdmissionWebhook", "mutating"), ("ValidatingAdmissionWebhook", "validating")):
-            if self.asks_admission and any(policy.kind == kind for policy in self.policies):
+            yield {"name": "ImagePolicyWebhook", "configuration": {"imagePolicy": image_policy}}
+        if not self.configures_admission:
+            return
+        for name, kind in zip(("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"), ADMISSION_KINDS, strict=True):
+            if self._policies_of(kind):
                 configuration: Json = {"apiVersion": f"{_GROUP}/v1", "kind": "WebhookAdmissionConfiguration"}
-                if self._proof():
-                    configuration["kubeConfigFile"] = self.path("callers.yaml")
+                if self._credentials():
+                    configuration["kubeConfigFile"] = self.path(ADMISSION_KUBECONFIG)
                 if self.target.static:
                     configuration["staticManifestsDir"] = self.path(kind)
                 yield {"name": name, "configuration": configuration}
 
-    def callers(self) -> Json | None:
-        """As whom it calls about admission, by the host that it calls; None where it need not show anything."""
-        user = self._proof()
-        if not user:
-            return None
-        host = (
-            f"{self.target.name}.{self.target.namespace}.svc"
-            if self.target.by == "service"
-            else urlsplit(self.target.url or "").netloc
-        )
-        return {"apiVersion": "v1", "kind": "Config", "users": [{"name": host, "user": user}]}
-
     def flags(self) -> list[str]:
-        """The flags that name the files."""
-        found = []
-        if "authorizing" in self.kinds:
-            found += (
-                [f"--authorization-config={self.path('authorization.yaml')}"]
-                if self.has_authorization_file
-                else [
-                    "--authorization-mode=Node,Webhook,RBAC",
-                    "--authorization-webhook-version=v1",
-                    f"--authorization-webhook-config-file={self.path('authorize.yaml')}",
-                ]
-            )
+        """Return the flags of the API server that refer to the files."""
+        flags = []
+        if self.has_authorization_configuration:
+            flags.append(f"--authorization-config={self.path('authorization.yaml')}")
+        elif "authorizing" in self.kinds:
+            flags += [
+                "--authorization-mode=Node,Webhook,RBAC",
+                "--authorization-webhook-version=v1",
+                f"--authorization-webhook-config-file={self.path('authorize.yaml')}",
+            ]
         if "authenticating" in self.kinds:
-            found += [
+            flags += [
                 "--authentication-token-webhook-version=v1",
                 f"--authentication-token-webhook-config-file={self.path('authenticate.yaml')}",
             ]
-        if self.has_plugins:
-            found.append(f"--admission-control-config-file={self.path('admission.yaml')}")
+        if self.has_admission_configuration:
+            flags.append(f"--admission-control-config-file={self.path('admission.yaml')}")
         if "image_policy" in self.kinds:
-            found.append("--enable-admission-plugins=ImagePolicyWebhook")
+            flags.append("--enable-admission-plugins=ImagePolicyWebhook")
         if self.target.static:
-            found.append("--feature-gates=ManifestBasedAdmissionControlConfig=true")
-        return found
+            flags.append("--feature-gates=ManifestBasedAdmissionControlConfig=true")
+        return flags
 
     def path(self, name: str) -> str:
-        """Where a file lies on the API server's host."""
+        """Return the path of a file on the API server's host."""
         return f"{self.target.api_server_folder.rstrip('/')}/{name}"
 
-    def _of(self, kind: Kind) -> list[AnyPolicy]:
+    def _policies_of(self, kind: Kind) -> list[AnyPolicy]:
         return [policy for policy in self.policies if policy.kind == kind]
 
-    def _proof(self) -> dict[str, str]:
-        """What it shows of itself."""
-        found: dict[str, str] = {}
-        if self.settings.client_ca is not None:
-            found |= {"client-certificate": self.path(CERTIFICATE), "client-key": self.path(KEY)}
-        if self.settings.token_file is not None or self.settings.oidc_issuer is not None:
-            found["tokenFile"] = self.path(TOKEN)
-        return found
+    def _credentials(self) -> dict[str, str]:
+        """Return the credentials as a user of a kubeconfig has them."""
+        credentials: dict[str, str] = {}
+        if self.has_client_certificate:
+            credentials |= {"client-certificate": self.path(CERTIFICATE_FILE), "client-key": self.path(KEY_FILE)}
+        if self.has_token:
+            credentials["tokenFile"] = self.path(TOKEN_FILE)
+        return credentials

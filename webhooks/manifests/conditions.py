@@ -1,211 +1,227 @@
-"""Match conditions: what policies go by beside rules and labels, in CEL.
+"""Match conditions: the parts of a policy's match that rules and selectors cannot express, in CEL.
 
-A condition holds wherever a policy wants the review. What CEL cannot say exactly is left out, which asks us more often
-than need be; an error would have the API server's request fail, so a field that may be absent is never read unasked.
+A condition is true for each request that a policy matches. A part that CEL cannot express exactly is left out, so that
+the API server sends more requests than necessary. An error in a condition makes the API server's request fail, so each
+field that may be absent is tested with ``has()`` first.
 """
 
-import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from webhooks.kube.globs import Globs, is_pattern
+from webhooks.kube.globs import Globs
 from webhooks.kube.resource_rules import Rule
-from webhooks.manifests import kinds
-from webhooks.manifests.kinds import RuleSet
-from webhooks.manifests.scope import PolicyScope
-from webhooks.manifests.target import API_SERVER, COMPONENT_USERS, STARTUP
+from webhooks.manifests.cel import all_of, any_of, matches_any, matches_none, quote, quote_list
+from webhooks.manifests.scope import PolicyScope, RuleSet, merge_rules
+from webhooks.manifests.target import API_SERVER_USER, COMPONENT_USERS, STARTUP_RESOURCES
+from webhooks.policy.matching import AccessMatch
+from webhooks.policy.model import AnyPolicy
 from webhooks.reviews.admission import OPERATIONS
 
-_NAMESPACE, _NAME, _USER, _GROUPS = (
-    "request.namespace",
-    "request.name",
-    "request.userInfo.username",
-    "request.userInfo.groups",
-)
+NOT_STARTUP = "not-cluster-startup"
+_ANY_POLICY = "matches-a-policy"
 
-NOT_STARTING = "not-the-clusters-start"
+_NAMESPACE, _NAME = "request.namespace", "request.name"
+_USERNAME, _GROUPS = "request.userInfo.username", "request.userInfo.groups"
+
+# Fields of a SubjectAccessReview. Text fields are present even if they are empty. Only one of these two is present.
+_RESOURCE, _NON_RESOURCE = "request.resourceAttributes", "request.nonResourceAttributes"
 
 
 class Condition(NamedTuple):
-    """A condition of a webhook, which must hold.
+    """A condition of a webhook; all conditions of a webhook must be true.
 
     Attributes:
-        name: what it is about.
-        expression: in CEL.
+        name: the name, unique within the webhook.
+        expression: the expression in CEL.
     """
 
     name: str
     expression: str
 
-    def written(self) -> dict[str, str]:
-        """As a registration has it."""
-        return {"name": self.name, "expression": self.expression}
 
+def admission_conditions(scopes: Sequence[PolicyScope]) -> list[Condition]:
+    """Return conditions that are true for each request that matches the rules and one of the policies.
 
-def of(wanted: Sequence[PolicyScope]) -> list[Condition]:
-    """What holds wherever one of the policies wants a review that the rules select.
-
-    Policies that go by the same share their conditions. Where they differ there is one, an alternative for each.
+    Policies with the same conditions share them. Otherwise there is one condition, with an alternative for each group
+    of policies.
     """
     by_conditions: dict[tuple[Condition, ...], list[PolicyScope]] = {}
-    for each in wanted:
-        by_conditions.setdefault(tuple(_conditions(each)), []).append(each)
+    for scope in scopes:
+        by_conditions.setdefault(tuple(_conditions_of(scope)), []).append(scope)
     if len(by_conditions) == 1:
         return list(next(iter(by_conditions)))
-    alternatives = []
-    for conditions, policies in by_conditions.items():
-        parts = [_kinds(policies), *(each.expression for each in conditions)]
-        alternatives.append(all_of([part for part in parts if part]))
-    return [Condition("wanted", any_of(alternatives, " ||\n"))] if all(alternatives) else []
+    expression = any_of(
+        [
+            all_of([_matches_rules(sharing), *(condition.expression for condition in conditions)])
+            for conditions, sharing in by_conditions.items()
+        ],
+        " ||\n",
+    )
+    return [Condition(_ANY_POLICY, expression)] if expression else []
 
 
-def _conditions(wanted: PolicyScope) -> list[Condition]:
-    """Those of one policy."""
-    found = [Condition("namespaces", _optional(_NAMESPACE, globs)) for globs in wanted.namespaces]
-    found += [Condition("excluded-namespaces", _none(_NAMESPACE, globs)) for globs in wanted.namespaces]
-    found += [Condition("names", _named(globs)) for globs in wanted.names]
-    found += [Condition("users", _optional(_USER, globs)) for globs in wanted.users]
-    found += [Condition("groups", _member(globs)) for globs in wanted.groups]
-    return _numbered([each for each in found if each.expression])
+def _conditions_of(scope: PolicyScope) -> list[Condition]:
+    """Return the conditions of one policy."""
+    conditions = [Condition("namespaces", _matches_optional(_NAMESPACE, globs)) for globs in scope.namespaces]
+    conditions += [Condition("excluded-namespaces", _matches_no_namespace(globs)) for globs in scope.namespaces]
+    conditions += [Condition("names", _matches_name(globs)) for globs in scope.names]
+    conditions += [Condition("users", _matches_optional(_USERNAME, globs)) for globs in scope.users]
+    conditions += [Condition("groups", _matches_member(_GROUPS, globs)) for globs in scope.groups]
+    return _number_names([condition for condition in conditions if condition.expression])
 
 
-def _named(globs: Globs) -> str:
-    """That the name fits; or is not there yet, while policies see how it begins."""
-    said = fits(_NAME, globs.texts)
-    return f"!has({_NAME}) || {_NAME} == '' || {said}" if said else ""
-
-
-def _member(globs: Globs) -> str:
-    """That one of the user's groups fits."""
-    said = fits("group", globs.texts)
-    return f"has({_GROUPS}) && {_GROUPS}.exists(group, {said})" if said else ""
-
-
-def _numbered(conditions: Sequence[Condition]) -> list[Condition]:
-    """The same under names that differ, as they must."""
-    seen: Counter[str] = Counter()
-    found: list[Condition] = []
-    for each in conditions:
-        seen[each.name] += 1
-        found.append(each if seen[each.name] == 1 else each._replace(name=f"{each.name}-{seen[each.name]}"))
-    return found
-
-
-def _optional(field: str, globs: Globs) -> str:
-    """That a field fits, which is empty where it is absent."""
-    said = fits(field, globs.texts)
-    if not said:
+def _matches_optional(field: str, globs: Globs) -> str:
+    """Return the expression that a field matches, or the empty text if the field is absent."""
+    matches = matches_any(field, globs.texts)
+    if not matches:
         return ""
-    return f"!has({field}) || {said}" if Globs(globs.texts).match("") else f"has({field}) && {said}"
+    return f"!has({field}) || {matches}" if Globs(globs.texts).match("") else f"has({field}) && {matches}"
 
 
-def _none(field: str, globs: Globs) -> str:
-    """That a field is not excluded."""
-    said = fits(field, globs.excluded) if globs.excluded else ""
-    return f"!has({field}) || !{said}" if said else ""
+def _matches_no_namespace(globs: Globs) -> str:
+    matches = matches_none(_NAMESPACE, globs.excluded)
+    return f"!has({_NAMESPACE}) || {matches}" if matches else ""
 
 
-def fits(field: str, texts: Sequence[str] | None) -> str:
-    """That a text fits one of some globs; empty for all texts, and where CEL cannot say it."""
-    if texts is None or "*" in texts or any("[" in text for text in texts):
-        return ""
-    exact = [text for text in texts if not is_pattern(text)]
-    parts = [f"{field} == {quoted(exact[0])}"] if len(exact) == 1 else [f"{field} in {listed(exact)}"] if exact else []
-    parts += [_matches(field, text) for text in texts if is_pattern(text)]
-    return f"({' || '.join(parts)})" if parts else "false"
+def _matches_name(globs: Globs) -> str:
+    """Return the expression that the name matches or is not generated yet; policies match on ``generateName`` then."""
+    matches = matches_any(_NAME, globs.texts)
+    return f"!has({_NAME}) || {_NAME} == '' || {matches}" if matches else ""
 
 
-def _matches(field: str, pattern: str) -> str:
-    if pattern.endswith("*") and not is_pattern(pattern[:-1]):
-        return f"{field}.startsWith({quoted(pattern[:-1])})"
-    if pattern.startswith("*") and not is_pattern(pattern[1:]):
-        return f"{field}.endsWith({quoted(pattern[1:])})"
-    parts = "".join({"*": ".*", "?": "."}.get(each) or _literal(each) for each in pattern)
-    return f"{field}.matches({quoted(f'(?s)^{parts}$')})"
+def _matches_member(groups: str, globs: Globs) -> str:
+    """Return the expression that one of the user's groups matches."""
+    matches = matches_any("group", globs.texts)
+    return f"has({groups}) && {groups}.exists(group, {matches})" if matches else ""
 
 
-def _literal(character: str) -> str:
-    return f"\\{character}" if re.fullmatch(r"[!-/:-@\[-`{-~]", character) else character
+def _number_names(conditions: Sequence[Condition]) -> list[Condition]:
+    """Append numbers to repeated names: API servers require unique names."""
+    counts: Counter[str] = Counter()
+    numbered: list[Condition] = []
+    for condition in conditions:
+        counts[condition.name] += 1
+        count = counts[condition.name]
+        numbered.append(condition if count == 1 else condition._replace(name=f"{condition.name}-{count}"))
+    return numbered
 
 
-def quoted(text: str) -> str:
-    """A text as CEL writes it, with the quotes that are none in YAML and JSON."""
-    escaped = json.dumps(text, ensure_ascii=False)[1:-1].replace('\\"', '"').replace("'", "\\'")
-    return f"'{escaped}'"
+def _matches_rules(scopes: Iterable[PolicyScope]) -> str:
+    """Return the expression that a request matches the resources and operations of one policy; empty for all requests.
 
-
-def listed(texts: Iterable[str]) -> str:
-    """A list of texts."""
-    return f"[{', '.join(map(quoted, texts))}]"
-
-
-def all_of(parts: Sequence[str]) -> str:
-    """That all of them hold."""
-    return " && ".join(f"({part})" if "||" in part and len(parts) > 1 else part for part in parts)
-
-
-def any_of(parts: Sequence[str], between: str = " || ") -> str:
-    """That one of them holds."""
-    return between.join(f"({part})" if len(parts) > 1 else part for part in parts)
-
-
-def _kinds(policies: Iterable[PolicyScope]) -> str:
-    """That a request is of a kind that one of them wants; empty for all.
-
-    Groups and versions are left out: a request that reaches us converted has those from before here.
+    Groups and versions are left out: a converted request has its original group and version here.
     """
     rules = (
-        (Rule("*", "*", rule.resource, rule.subresource), each.operations) for each in policies for rule in each.rules
+        (Rule("*", "*", rule.resource, rule.subresource), scope.operations) for scope in scopes for rule in scope.rules
     )
-    parts = [_kind(each) for each in kinds.of(rules)]
-    return any_of(parts) if all(parts) else ""
+    return any_of([_matches_rule_set(rule_set) for rule_set in merge_rules(rules)])
 
 
-def _kind(kind: RuleSet) -> str:
-    parts = [any_of([part for part in map(_resource, sorted(kind.resources)) if part])]
-    if ("*", "*") in kind.resources:
-        parts = []
-    if len(kind.operations) < len(OPERATIONS):
-        parts.append(f"request.operation in {listed(each for each in OPERATIONS if each in kind.operations)}")
-    return all_of(parts)
+def _matches_rule_set(rule_set: RuleSet) -> str:
+    operations = quote_list(operation for operation in OPERATIONS if operation in rule_set.operations)
+    return all_of(
+        [
+            any_of([_matches_resource(*resource) for resource in sorted(rule_set.resources)]),
+            f"request.operation in {operations}" if len(rule_set.operations) < len(OPERATIONS) else "",
+        ]
+    )
 
 
-def _resource(resource: tuple[str, str]) -> str:
-    name, subresource = resource
-    parts = [] if name == "*" else [f"request.resource.resource == {quoted(name)}"]
+def _matches_resource(resource: str, subresource: str) -> str:
+    parts = [] if resource == "*" else [f"request.resource.resource == {quote(resource)}"]
     if subresource == "":
         parts.append("(!has(request.subResource) || request.subResource == '')")
     elif subresource != "*":
-        parts.append(f"has(request.subResource) && request.subResource == {quoted(subresource)}")
+        parts.append(f"has(request.subResource) && request.subResource == {quote(subresource)}")
     return " && ".join(parts)
 
 
-def not_starting(groups: Sequence[str], *, everything: bool) -> Condition:
-    """That this is nothing that the cluster's own components write when it starts, which we start after.
+def startup_exemption(groups: Sequence[str], *, cluster_scoped: bool) -> Condition:
+    """Return the condition that a request is not one of the cluster's own while it starts, which is before we start.
 
     Args:
-        groups: those of components.
-        everything: whether all kinds are asked about: then nothing is told of kinds, since networks bring their own,
-            but all is left out that is in no namespace, and the API server, which writes where it is found.
+        groups: the groups of the cluster's components.
+        cluster_scoped: whether the webhook matches all cluster-scoped resources. Network plugins define resources of
+            their own, so then every cluster-scoped write of the components is exempt, and each write of the API server.
     """
-    own = components(_USER, _GROUPS, groups)
-    if everything:
-        apart = f"!has({_NAMESPACE}) || {_NAMESPACE} == ''"
-        server = f"has({_USER}) && {_USER} == {quoted(API_SERVER)}"
-        return Condition(NOT_STARTING, f"!((({apart}) && {own}) || ({server}))")
+    component = _is_component(_USERNAME, _GROUPS, groups)
+    if cluster_scoped:
+        no_namespace = f"!has({_NAMESPACE}) || {_NAMESPACE} == ''"
+        api_server = f"has({_USERNAME}) && {_USERNAME} == {quote(API_SERVER_USER)}"
+        return Condition(NOT_STARTUP, f"!((({no_namespace}) && {component}) || ({api_server}))")
     resources = any_of(
         [
-            f"request.resource.group == {quoted(group)} && request.resource.resource == {quoted(resource)}"
-            for group, resource in STARTUP
+            f"request.resource.group == {quote(group)} && request.resource.resource == {quote(resource)}"
+            for group, resource in STARTUP_RESOURCES
         ]
     )
-    return Condition(NOT_STARTING, f"!(({resources}) && {own})")
+    return Condition(NOT_STARTUP, f"!(({resources}) && {component})")
 
 
-def components(user: str, groups: str, known_groups: Sequence[str]) -> str:
-    """That a request is from one of the cluster's own components, by the fields of the user and the groups."""
-    known = f"has({user}) && {user} in {listed(COMPONENT_USERS)}"
-    member = f"has({groups}) && {groups}.exists(group, group in {listed(known_groups)})"
-    return f"({known} || {member})"
+def _is_component(user: str, groups: str, component_groups: Sequence[str]) -> str:
+    """Return the expression that a request comes from a component of the cluster.
+
+    Args:
+        user: the field with the username.
+        groups: the field with the user's groups.
+        component_groups: the groups of the components.
+    """
+    is_known_user = f"has({user}) && {user} in {quote_list(COMPONENT_USERS)}"
+    is_member = f"has({groups}) && {groups}.exists(group, group in {quote_list(component_groups)})"
+    return f"({is_known_user} || {is_member})"
+
+
+def authorization_conditions(policies: Sequence[AnyPolicy], component_groups: Sequence[str]) -> list[str]:
+    """Return expressions that are true for each access review that one of the policies matches.
+
+    The first one exempts the cluster's own components.
+    """
+    exemption = f"!{_is_component('request.user', 'request.groups', component_groups)}"
+    matches = any_of([_matches_access_policy(policy) for policy in policies], " ||\n")
+    return [exemption, matches] if matches else [exemption]
+
+
+def _matches_access_policy(policy: AnyPolicy) -> str:
+    matches = [match for match in (policy.match, policy.operator_match) if isinstance(match, AccessMatch)]
+    parts = []
+    for match in matches:
+        parts += [
+            _matches_attributes(match),
+            _matches_globs("request.user", match.users),
+            _matches_member("request.groups", match.groups),
+        ]
+    return all_of(parts)
+
+
+def _matches_attributes(match: AccessMatch) -> str:
+    """Return the expression that a review is about one of the resources, or one of the paths, of a match."""
+    alternatives = []
+    if match.rules:
+        resources = any_of([_matches_access_rule(rule) for rule in match.rules])
+        verb, namespace, name = (
+            _matches_globs(f"{_RESOURCE}.{field}", globs)
+            for field, globs in (("verb", match.verbs), ("namespace", match.namespaces), ("name", match.names))
+        )
+        alternatives.append(all_of([f"has({_RESOURCE})", resources, verb, namespace, name]))
+    paths = match.paths.texts
+    # A review about a path has no namespace and no name.
+    if (paths is None or paths) and match.namespaces.match("") and match.names.match(""):
+        path, verb = matches_any(f"{_NON_RESOURCE}.path", paths), _matches_globs(f"{_NON_RESOURCE}.verb", match.verbs)
+        alternatives.append(all_of([f"has({_NON_RESOURCE})", path, verb]))
+    return any_of(alternatives) if alternatives else "false"
+
+
+def _matches_globs(field: str, globs: Globs) -> str:
+    return all_of([matches_any(field, globs.texts), matches_none(field, globs.excluded)])
+
+
+def _matches_access_rule(rule: Rule) -> str:
+    """Return the expression that a resource matches a rule, in any version: not all reviews contain one."""
+    return all_of(
+        [
+            f"{_RESOURCE}.{field} == {quote(value)}"
+            for field, value in (("group", rule.group), ("resource", rule.resource), ("subresource", rule.subresource))
+            if value != "*"
+        ]
+    )

@@ -1,150 +1,169 @@
-"""What runs the server in a cluster: as little as it needs, with no rights but those that a feature asks for."""
+"""The objects that run the server in a cluster, with the least permissions that its features need."""
 
 import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from webhooks.errors import ConfigurationError
 from webhooks.kube.registered import PLURALS
-from webhooks.manifests.server_files import HOME, Sources
-from webhooks.manifests.target import DISRUPTION_BUDGETS, Target
-from webhooks.manifests.webhook_configurations import Json, labels
+from webhooks.manifests.server_files import MOUNT_PATH, ServerFiles
+from webhooks.manifests.target import DISRUPTION_BUDGET_V1, Target
+from webhooks.manifests.webhook_configurations import Json, labels_for
 from webhooks.settings import Settings
 
-_MAX_CONFIG_MAP = 1024 * 1024  # bytes, the API's own
-_USER = 65532
-_REVIEWS, _OPERATIONS = 8443, 8080
-_KEY = re.compile(r"[A-Za-z0-9_.-]{1,253}")
-_SELECTOR = {"app.kubernetes.io/name": "webhooks"}
+_MAX_CONFIG_MAP_SIZE = 1024 * 1024  # bytes; the limit of the API
+_CONFIG_MAP_KEY = re.compile(r"[A-Za-z0-9_.-]{1,253}")
+_UID = 65532
+_REVIEW_PORT, _OPS_PORT = 8443, 8080
+_EXIT_SECONDS = 5  # the time for the process to exit after its connections are closed
+_RBAC_GROUP = "rbac.authorization.k8s.io"
 
 
 @dataclass(frozen=True)
 class Workload:
-    """The server in a cluster.
+    """Builds the objects of the server.
 
     Attributes:
-        settings: what it is told.
-        sources: its files.
-        target: where it runs.
+        files: the files of the server.
+        target: the cluster.
+        sync_ca_bundle: the name of the webhook configurations that the server keeps in sync; None for none.
+        outbound_features: the options that make the server open connections to others.
+        termination_seconds: how long a pod may take to terminate.
     """
 
-    settings: Settings
-    sources: Sources
+    files: ServerFiles
     target: Target
+    sync_ca_bundle: str | None
+    outbound_features: tuple[str, ...]
+    termination_seconds: int
 
-    @property
-    def name(self) -> str:
-        """Of all its objects."""
-        return self.target.name
-
-    @property
-    def calls(self) -> list[str]:
-        """The features that have it call somebody."""
-        settings = self.settings
-        known = {
+    @classmethod
+    def from_settings(cls, settings: Settings, files: ServerFiles, target: Target) -> Self:
+        """Return the workload for the settings of a server."""
+        features = {
             "--oidc-issuer": settings.oidc_issuer is not None,
             "--admission-config": settings.admission_config is not None,
             "--tracing": settings.tracing,
             "--sync-ca-bundle": settings.sync_ca_bundle is not None,
         }
-        return [name for name, on in known.items() if on]
+        return cls(
+            files,
+            target,
+            settings.sync_ca_bundle,
+            tuple(option for option, is_on in features.items() if is_on),
+            math.ceil(settings.shutdown_delay + settings.grace) + _EXIT_SECONDS,
+        )
+
+    @property
+    def name(self) -> str:
+        """The name of all objects."""
+        return self.target.name
 
     def namespace(self) -> Json:
-        """Where it runs; its name as a label, which older clusters do not set by themselves."""
+        """Return the Namespace. It has its name as a label, which API servers set only since 1.22."""
         name = self.target.namespace
-        found = self._object("v1", "Namespace", name)
-        del found["metadata"]["namespace"]
-        found["metadata"]["labels"] |= {
+        namespace = self._cluster_object("v1", "Namespace", name)
+        namespace["metadata"]["labels"] |= {
             "kubernetes.io/metadata.name": name,
             "pod-security.kubernetes.io/enforce": "restricted",
         }
-        return found
+        return namespace
 
     def service_account(self) -> Json:
-        """Who it is: nobody in particular, and its pods get no token."""
+        """Return the ServiceAccount. Pods get no token unless the Deployment requests one."""
         return self._object("v1", "ServiceAccount", self.name, automountServiceAccountToken=False)
 
-    def rights(self) -> list[Json]:
-        """What it may do in the cluster: nothing, unless it keeps its own registrations in step."""
-        managed = self.settings.sync_ca_bundle
-        if managed is None:
+    def rbac(self) -> list[Json]:
+        """Return the ClusterRole and its binding; none unless the server keeps webhook configurations in sync."""
+        if self.sync_ca_bundle is None:
             return []
-        group = "rbac.authorization.k8s.io"
+        name = f"{self.name}-registrations"
         rule = {
             "apiGroups": ["admissionregistration.k8s.io"],
             "resources": list(PLURALS),
-            "resourceNames": [managed],
+            "resourceNames": [self.sync_ca_bundle],
             "verbs": ["get", "patch"],
         }
-        role = self._object(f"{group}/v1", "ClusterRole", f"{self.name}-registrations", rules=[rule])
-        binding = self._object(
-            f"{group}/v1",
-            "ClusterRoleBinding",
-            f"{self.name}-registrations",
-            roleRef={"apiGroup": group, "kind": "ClusterRole", "name": f"{self.name}-registrations"},
-            subjects=[{"kind": "ServiceAccount", "name": self.name, "namespace": self.target.namespace}],
-        )
-        for each in (role, binding):
-            del each["metadata"]["namespace"]
-        return [role, binding]
+        binding = {
+            "roleRef": {"apiGroup": _RBAC_GROUP, "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": self.name, "namespace": self.target.namespace}],
+        }
+        return [
+            self._cluster_object(f"{_RBAC_GROUP}/v1", "ClusterRole", name, rules=[rule]),
+            self._cluster_object(f"{_RBAC_GROUP}/v1", "ClusterRoleBinding", name, **binding),
+        ]
 
     def config_maps(self) -> list[Json]:
-        """Its files, those of configuration and those of policies.
+        """Return the ConfigMaps with the configuration files and the policy files.
 
         Raises:
-            ConfigurationError: they are more than fits into one.
+            ConfigurationError: the files do not fit into a ConfigMap.
         """
-        found = []
-        for suffix, files in (("configuration", self.sources.configuration), ("policies", self.sources.policies)):
-            data = {_key(path): content for path, content in sorted(files.items())}
-            if len(data) < len(files) or not all(map(_KEY.fullmatch, data)):
-                names = ", ".join(sorted(files))
+        config_maps = []
+        for name, files in self._config_map_files():
+            data = {_config_map_key(path): content for path, content in sorted(files.items())}
+            if len(data) < len(files) or not all(map(_CONFIG_MAP_KEY.fullmatch, data)):
                 raise ConfigurationError(
-                    f"a ConfigMap cannot tell these files apart, or cannot name one: {names}: rename them"
+                    f"the names of these files are not unique or not valid as keys of a ConfigMap, "
+                    f"{', '.join(sorted(files))}: rename them"
                 )
-            if sum(len(key) + len(content.encode()) for key, content in data.items()) > _MAX_CONFIG_MAP:
+            if sum(len(key) + len(content.encode()) for key, content in data.items()) > _MAX_CONFIG_MAP_SIZE:
                 raise ConfigurationError(
-                    f"the files of {suffix} are over 1 MiB, more than a ConfigMap holds: package them"
+                    f"the files of the ConfigMap {name} are larger than 1 MiB, its limit: install policies as a package"
                 )
-            if data:
-                found.append(self._object("v1", "ConfigMap", f"{self.name}-{suffix}", data=data))
-        return found
+            config_maps.append(self._object("v1", "ConfigMap", name, data=data))
+        return config_maps
 
     def service(self) -> Json:
-        """Where the API server finds it."""
+        """Return the Service for API servers."""
         ports = [
             {"name": "reviews", "port": 443, "targetPort": "reviews"},
-            {"name": "ops", "port": _OPERATIONS, "targetPort": "ops"},
+            {"name": "ops", "port": _OPS_PORT, "targetPort": "ops"},
         ]
         return self._object("v1", "Service", self.name, spec={"selector": self._selector, "ports": ports})
 
     def disruption_budget(self) -> Json:
-        """That one may be away at a time."""
+        """Return the PodDisruptionBudget: one replica at a time may be evicted."""
         spec = {"maxUnavailable": 1, "selector": {"matchLabels": self._selector}}
-        version = "v1" if self.target.version >= DISRUPTION_BUDGETS else "v1beta1"
+        version = "v1" if self.target.version >= DISRUPTION_BUDGET_V1 else "v1beta1"
         return self._object(f"policy/{version}", "PodDisruptionBudget", self.name, spec=spec)
 
     def network_policy(self) -> Json:
-        """Who reaches it, and whom it reaches.
+        """Return the NetworkPolicy.
 
-        The API server is no pod, so no selector tells it from others; who is heard is for --client-ca to say.
+        Reviews are accepted from any address: the API server is not a pod, so that no selector matches it. Its
+        authentication is the task of ``--client-ca``.
         """
-        scrapers = {"namespaceSelector": {}, "podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}}}
+        prometheus = {"namespaceSelector": {}, "podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}}}
         spec = {
             "podSelector": {"matchLabels": self._selector},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [
                 {"ports": [{"port": "reviews", "protocol": "TCP"}]},
-                {"from": [scrapers], "ports": [{"port": "ops", "protocol": "TCP"}]},
+                {"from": [prometheus], "ports": [{"port": "ops", "protocol": "TCP"}]},
             ],
-            "egress": [{}] if self.calls else [],
+            "egress": [{}] if self.outbound_features else [],
         }
         return self._object("networking.k8s.io/v1", "NetworkPolicy", self.name, spec=spec)
 
     def deployment(self) -> Json:
-        """What runs it: replicas on different nodes, each replaced only when the one after it answers."""
+        """Return the Deployment: replicas on different nodes, each replaced only after a new one is ready."""
+        metadata = {
+            "labels": labels_for(self.name),
+            "annotations": {"webhooks.svc.io/files": self.files.digest},
+        }
+        spec = {
+            "replicas": self.target.replicas,
+            "revisionHistoryLimit": 3,
+            "selector": {"matchLabels": self._selector},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "template": {"metadata": metadata, "spec": self._pod()},
+        }
+        return self._object("apps/v1", "Deployment", self.name, spec=spec)
+
+    def _pod(self) -> Json:
         spread = [
             {
                 "maxSkew": 1,
@@ -154,41 +173,26 @@ class Workload:
             }
             for key in ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
         ]
-        ending = math.ceil(self.settings.shutdown_delay + self.settings.grace) + 5
-        pod = {
+        return {
             "serviceAccountName": self.name,
-            "automountServiceAccountToken": self.settings.sync_ca_bundle is not None,
+            "automountServiceAccountToken": self.sync_ca_bundle is not None,
             "enableServiceLinks": False,
             "priorityClassName": "system-cluster-critical",
-            "terminationGracePeriodSeconds": ending,
+            "terminationGracePeriodSeconds": self.termination_seconds,
             "securityContext": {
                 "runAsNonRoot": True,
-                "runAsUser": _USER,
-                "runAsGroup": _USER,
-                "fsGroup": _USER,
+                "runAsUser": _UID,
+                "runAsGroup": _UID,
+                "fsGroup": _UID,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "topologySpreadConstraints": spread,
             "containers": [self._container()],
             "volumes": [
-                {"name": "home", "projected": {"defaultMode": 0o440, "sources": list(self._files())}},
+                {"name": "home", "projected": {"defaultMode": 0o440, "sources": list(self._volume_sources())}},
                 {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
             ],
         }
-        spec = {
-            "replicas": self.target.replicas,
-            "revisionHistoryLimit": 3,
-            "selector": {"matchLabels": self._selector},
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-            "template": {
-                "metadata": {
-                    "labels": labels(self.name),
-                    "annotations": {"webhooks.svc.io/files": self.sources.digest},
-                },
-                "spec": pod,
-            },
-        }
-        return self._object("apps/v1", "Deployment", self.name, spec=spec)
 
     def _container(self) -> Json:
         def probe(path: str, **times: int) -> Json:
@@ -199,8 +203,8 @@ class Workload:
             "image": self.target.image,
             "args": self.arguments(),
             "ports": [
-                {"name": "reviews", "containerPort": _REVIEWS},
-                {"name": "ops", "containerPort": _OPERATIONS},
+                {"name": "reviews", "containerPort": _REVIEW_PORT},
+                {"name": "ops", "containerPort": _OPS_PORT},
             ],
             "startupProbe": probe("/readyz", periodSeconds=1, failureThreshold=60),
             "readinessProbe": probe("/readyz", periodSeconds=2, failureThreshold=1, timeoutSeconds=2),
@@ -212,47 +216,55 @@ class Workload:
                 "readOnlyRootFilesystem": True,
             },
             "volumeMounts": [
-                {"name": "home", "mountPath": HOME, "readOnly": True},
+                {"name": "home", "mountPath": MOUNT_PATH, "readOnly": True},
                 {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108
             ],
         }
 
     def arguments(self) -> list[str]:
-        """How it is started: where it listens and what it shows is the manifests' to say, the rest as it is here."""
-        found = ["serve", *self.sources.told]
-        if self.settings.sync_ca_bundle is not None:
-            found.append(f"--sync-ca-bundle={self.settings.sync_ca_bundle}")
+        """Return the arguments of the container: those for its files, and the ports and paths of these objects."""
+        arguments = ["serve", *self.files.arguments]
+        if self.sync_ca_bundle is not None:
+            arguments.append(f"--sync-ca-bundle={self.sync_ca_bundle}")
         return [
-            *found,
+            *arguments,
             "--host=0.0.0.0",
-            f"--port={_REVIEWS}",
-            f"--ops-port={_OPERATIONS}",
-            f"--tls-cert={HOME}/tls/tls.crt",
-            f"--tls-key={HOME}/tls/tls.key",
+            f"--port={_REVIEW_PORT}",
+            f"--ops-port={_OPS_PORT}",
+            f"--tls-cert={MOUNT_PATH}/tls/tls.crt",
+            f"--tls-key={MOUNT_PATH}/tls/tls.key",
         ]
 
-    def _files(self) -> Iterator[Json]:
-        """The sources of the one volume that holds them all, each in the place that its name says."""
-        for suffix, files in (("configuration", self.sources.configuration), ("policies", self.sources.policies)):
+    def _config_map_files(self) -> Iterator[tuple[str, Mapping[str, str]]]:
+        """Yield the name and the files of each ConfigMap."""
+        for suffix, files in (("configuration", self.files.configuration), ("policies", self.files.policies)):
             if files:
-                items = [{"key": _key(path), "path": path} for path in sorted(files)]
-                yield {"configMap": {"name": f"{self.name}-{suffix}", "items": items}}
-        pair = [{"key": key, "path": f"tls/{key}"} for key in ("tls.crt", "tls.key")]
-        if self.settings.sync_ca_bundle is not None:
-            pair.append({"key": "ca.crt", "path": "tls/ca.crt"})
-        yield {"secret": {"name": f"{self.name}-tls", "items": pair}}
-        for path in self.sources.secret:
-            yield {"secret": {"name": f"{self.name}-tokens", "items": [{"key": _key(path), "path": path}]}}
+                yield f"{self.name}-{suffix}", files
+
+    def _volume_sources(self) -> Iterator[Json]:
+        """Yield the sources of the volume with all files; each file is projected to its path."""
+        for name, files in self._config_map_files():
+            items = [{"key": _config_map_key(path), "path": path} for path in sorted(files)]
+            yield {"configMap": {"name": name, "items": items}}
+        keys = ("tls.crt", "tls.key") if self.sync_ca_bundle is None else ("tls.crt", "tls.key", "ca.crt")
+        yield {"secret": {"name": f"{self.name}-tls", "items": [{"key": key, "path": f"tls/{key}"} for key in keys]}}
+        for path in self.files.secrets:
+            items = [{"key": _config_map_key(path), "path": path}]
+            yield {"secret": {"name": f"{self.name}-tokens", "items": items}}
 
     @property
     def _selector(self) -> Mapping[str, str]:
-        return {**_SELECTOR, "app.kubernetes.io/instance": self.name}
+        return {"app.kubernetes.io/name": "webhooks", "app.kubernetes.io/instance": self.name}
 
     def _object(self, api_version: str, kind: str, name: str, **fields: Any) -> Json:
-        metadata = {"name": name, "namespace": self.target.namespace, "labels": labels(self.name)}
+        metadata = {"name": name, "namespace": self.target.namespace, "labels": labels_for(self.name)}
+        return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
+
+    def _cluster_object(self, api_version: str, kind: str, name: str, **fields: Any) -> Json:
+        metadata = {"name": name, "labels": labels_for(self.name)}
         return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
 
 
-def _key(path: str) -> str:
-    """What a file is called in a ConfigMap or Secret, which have no folders."""
+def _config_map_key(path: str) -> str:
+    """Return the key of a file in a ConfigMap or Secret. Keys cannot contain slashes."""
     return path.removeprefix("policies/").removeprefix("tokens/").replace("/", ".")

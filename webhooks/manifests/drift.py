@@ -1,4 +1,4 @@
-"""How what is there differs from what would be written."""
+"""Compares manifests with the files in a folder, or with the objects in a cluster."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,16 +6,18 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any, Protocol
 
-from webhooks.errors import ConfigurationError
-from webhooks.kube import resources
+from webhooks.errors import unreadable
 from webhooks.kube.registered import API_VERSION, KINDS, MANAGED_BY, OURS
+from webhooks.kube.resources import plural
 from webhooks.manifests.render import File
 from webhooks.manifests.webhook_configurations import Json
 
 _INSTANCE = "app.kubernetes.io/instance"
-_SHOWN = 120  # characters of a value
-# What an API server says of a webhook of which nobody has said anything.
-_USUAL = {
+_MAX_VALUE = 120  # characters of a value in a message
+_SUFFIXES = (".yaml", ".yml", ".json")
+_SERVICE_TYPE = "ClusterIP"
+# The defaults of API servers for a webhook.
+_WEBHOOK_DEFAULTS = {
     "matchPolicy": "Equivalent",
     "namespaceSelector": {},
     "objectSelector": {},
@@ -24,150 +26,169 @@ _USUAL = {
     "reinvocationPolicy": "Never",
     "matchConditions": [],
 }
-# What is told of, though nobody would write it, below these fields: all that somebody has added; of some kinds, always.
+# Where fields that are not in the manifests are reported too: everywhere in these kinds, and below these fields.
 _STRICT_KINDS = (*KINDS, "ClusterRole", "ClusterRoleBinding", "NetworkPolicy")
 _STRICT_FIELDS = ("data", "selector", "labelSelector", "securityContext")
-# Elsewhere: what changes what runs, or who reaches it.
-_TOLD_FIELDS = (
+# Elsewhere only these: they change what runs, or who can connect to it.
+_REPORTED_FIELDS = (
     *("command", "env", "envFrom", "lifecycle", "initContainers"),
     *("hostNetwork", "hostPID", "hostIPC", "hostAliases", "shareProcessNamespace", "runtimeClassName"),
     *("externalIPs", "externalName", "publishNotReadyAddresses"),
 )
-_SERVICE_TYPE = "ClusterIP"
-_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class Cluster(Protocol):
-    """Who can be asked what is there."""
+    """A client of a cluster's API."""
 
     def get(self, path: str) -> Any:
-        """What is at a path; None where there is nothing."""
+        """Return the object or collection at a path; None if it does not exist."""
 
 
-def of_folder(folder: Path, files: Iterable[File]) -> Iterator[str]:
-    """How the files in a folder differ, as lines for people; none where they do not.
+def compare_folder(folder: Path, files: Iterable[File]) -> Iterator[str]:
+    """Yield a line for each difference between manifests and the files in a folder.
 
     Raises:
-        ConfigurationError: one cannot be read.
+        ConfigurationError: a file cannot be read.
     """
-    written = {file.path: str(file) for file in files}
-    for path, text in written.items():
+    expected_texts = {file.path: str(file) for file in files}
+    for name, expected in expected_texts.items():
+        path = folder / name
         try:
-            there = (folder / path).read_bytes().decode() if (folder / path).is_file() else None
+            actual = path.read_bytes().decode() if path.is_file() else None
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"{folder / path}: cannot be read: {error}") from None
-        if there is None:
-            yield f"{folder / path}: missing"
-        elif there != text:
-            lines = (there.split("\n"), text.split("\n"), f"{folder / path}", f"{folder / path} as it would be")
-            yield from unified_diff(*lines, lineterm="")
-    others = {each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.suffix in _SUFFIXES}
-    for path in sorted(others - set(written)):
-        yield f"{folder / path}: nothing of that name would be written"
+            raise unreadable(path, error) from None
+        if actual is None:
+            yield f"{path}: missing"
+        elif actual != expected:
+            lines = actual.split("\n"), expected.split("\n")
+            yield from unified_diff(*lines, f"{path}", f"{path} (expected)", lineterm="")
+    existing = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.suffix in _SUFFIXES}
+    for name in sorted(existing - set(expected_texts)):
+        yield f"{folder / name}: not expected"
 
 
-def of_cluster(cluster: Cluster, files: Iterable[File]) -> Iterator[str]:
-    """How the objects of a cluster differ, as lines for people; none where they do not.
+def compare_cluster(cluster: Cluster, files: Iterable[File]) -> Iterator[str]:
+    """Yield a line for each difference between manifests and the objects in a cluster.
 
     Raises:
-        ClusterError: it does not answer, or does not let us see them.
+        ClusterError: a request to the cluster failed.
     """
-    objects = [each for file in files for each in file.objects]
-    for each in objects:
-        there = cluster.get(path(each))
-        if there is None:
-            yield f"{_named(each)}: missing"
-        elif there["metadata"].get("labels", {}).get(MANAGED_BY) != OURS:
-            yield f"{_named(each)}: not ours, it has no label {MANAGED_BY}: {OURS}"
+    objects = [object_ for file in files for object_ in file.objects]
+    for expected in objects:
+        actual = cluster.get(api_path(expected))
+        name = _describe(expected)
+        if actual is None:
+            yield f"{name}: missing"
+        elif actual["metadata"].get("labels", {}).get(MANAGED_BY) != OURS:
+            yield f"{name}: belongs to another program: it has no label {MANAGED_BY}: {OURS}"
         else:
-            yield from (f"{_named(each)}: {line}" for line in different(each, there))
-    for instance in sorted({each["metadata"]["labels"][_INSTANCE] for each in objects}):
-        yield from _left_over(cluster, instance, {_named(each) for each in objects})
+            yield from (f"{name}: {line}" for line in compare_objects(expected, actual))
+    names = {_describe(object_) for object_ in objects}
+    for instance in sorted({object_["metadata"]["labels"][_INSTANCE] for object_ in objects}):
+        yield from _find_obsolete_configurations(cluster, instance, names)
 
 
-def _left_over(cluster: Cluster, instance: str, wanted: set[str]) -> Iterator[str]:
-    """Registrations of ours that nothing asks for any more, which go on denying."""
-    ours = f"{MANAGED_BY}%3D{OURS}%2C{_INSTANCE}%3D{instance}"
+def _find_obsolete_configurations(cluster: Cluster, instance: str, names: set[str]) -> Iterator[str]:
+    """Yield a line for each webhook configuration of this instance that the manifests do not contain.
+
+    API servers still send requests for it, and may deny them.
+    """
+    selector = f"{MANAGED_BY}%3D{OURS}%2C{_INSTANCE}%3D{instance}"
     for kind in KINDS:
-        collection = path({"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": ""}})
-        found = cluster.get(f"{collection.removesuffix('/')}?labelSelector={ours}")
-        for each in (found or {}).get("items", []):
-            name = _named({"kind": kind, **each})
-            if name not in wanted:
-                yield f"{name}: ours, but nothing of that name would be written"
+        collection = api_path({"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": ""}}).removesuffix("/")
+        existing = cluster.get(f"{collection}?labelSelector={selector}") or {}
+        for configuration in existing.get("items", []):
+            name = _describe({"kind": kind, **configuration})
+            if name not in names:
+                yield f"{name}: not expected, but labelled as belonging to this server"
 
 
-def path(object_: Json) -> str:
-    """Where the API has an object."""
+def api_path(object_: Json) -> str:
+    """Return the path of an object in the API."""
     version, metadata = object_["apiVersion"], object_["metadata"]
     base = f"/api/{version}" if "/" not in version else f"/apis/{version}"
     namespace = f"/namespaces/{metadata['namespace']}" if metadata.get("namespace") else ""
-    return f"{base}{namespace}/{resources.plural(object_['kind'])}/{metadata['name']}"
+    return f"{base}{namespace}/{plural(object_['kind'])}/{metadata['name']}"
 
 
-def different(wanted: Json, there: Json) -> Iterator[str]:
-    """In which fields an object is not as it should be. What API servers add is no difference."""
-    strict = wanted["kind"] in _STRICT_KINDS
-    for key, value in wanted.items():
+def compare_objects(expected: Json, actual: Json) -> Iterator[str]:
+    """Yield a line for each field that differs. Fields that API servers add or omit are no difference."""
+    strict = expected["kind"] in _STRICT_KINDS
+    for key, value in expected.items():
         if key == "metadata":
-            labels = {each: value[each] for each in ("labels", "annotations") if each in value}
-            yield from _different(labels, there[key], key, strict=False)
+            metadata = {name: value[name] for name in ("labels", "annotations") if name in value}
+            yield from _compare(metadata, actual[key], key, strict=False)
         elif key == "webhooks":
-            yield from _different_webhooks(value, there.get(key, []))
+            yield from _compare_webhooks(value, actual.get(key, []))
         else:
-            yield from _different(value, there.get(key), key, strict=strict or key in _STRICT_FIELDS)
-    if wanted["kind"] == "Service" and there["spec"].get("type", _SERVICE_TYPE) != _SERVICE_TYPE:
-        yield f"spec.type: {_shown(there['spec']['type'])} is there, {_shown(_SERVICE_TYPE)} would be written"
+            yield from _compare(value, actual.get(key), key, strict=strict or key in _STRICT_FIELDS)
+    if expected["kind"] == "Service" and actual["spec"].get("type", _SERVICE_TYPE) != _SERVICE_TYPE:
+        yield _describe_difference("spec.type", _SERVICE_TYPE, actual["spec"]["type"])
 
 
-def _different_webhooks(wanted: list[Json], there: list[Json]) -> Iterator[str]:
-    """By their names: their order matters too, but less than what each of them is."""
-    by_name: Mapping[str, Json] = {each["name"]: each for each in there}
-    for each in wanted:
-        where = f"webhooks[{each['name']}]"
-        if each["name"] not in by_name:
-            yield f"{where}: missing"
+def _compare_webhooks(expected: list[Json], actual: list[Json]) -> Iterator[str]:
+    """Compare webhooks by name. API servers call them in their order."""
+    actual_by_name: Mapping[str, Json] = {webhook["name"]: webhook for webhook in actual}
+    expected_names = [webhook["name"] for webhook in expected]
+    for webhook in expected:
+        field = f"webhooks[{webhook['name']}]"
+        if webhook["name"] not in actual_by_name:
+            yield f"{field}: missing"
             continue
-        live = dict(by_name[each["name"]])
-        if "caBundle" not in each["clientConfig"]:  # somebody else's business
-            live["clientConfig"] = {key: value for key, value in live["clientConfig"].items() if key != "caBundle"}
-        yield from _different(_USUAL | each, _USUAL | live, where, strict=True)
-    for name in by_name:
-        if name not in {each["name"] for each in wanted}:
-            yield f"webhooks[{name}]: nothing of that name would be written"
-    names = [each["name"] for each in wanted]
-    if [name for name in names if name in by_name] != [name for name in by_name if name in names]:
-        yield "webhooks: in another order, in which they are asked"
+        found = dict(actual_by_name[webhook["name"]])
+        if "caBundle" not in webhook["clientConfig"]:  # another program sets it
+            found["clientConfig"] = {key: value for key, value in found["clientConfig"].items() if key != "caBundle"}
+        yield from _compare(_WEBHOOK_DEFAULTS | webhook, _WEBHOOK_DEFAULTS | found, field, strict=True)
+    for name in actual_by_name:
+        if name not in expected_names:
+            yield f"webhooks[{name}]: not expected"
+    in_both = [name for name in expected_names if name in actual_by_name]
+    if in_both != [name for name in actual_by_name if name in expected_names]:
+        yield f"webhooks: not in the expected order: {', '.join(in_both)}"
 
 
-def _different(wanted: Any, there: Any, where: str, *, strict: bool) -> Iterator[str]:
-    if isinstance(wanted, dict) and isinstance(there, dict):
-        for key, value in wanted.items():
-            if key == "from" and value != there.get(key):  # an empty selector is all there, and none is few
-                yield f"{where}.{key}: {_shown(there.get(key))} is there, {_shown(value)} would be written"
+def _compare(expected: Any, actual: Any, field: str, *, strict: bool) -> Iterator[str]:
+    """Compare two values.
+
+    Args:
+        expected: the value in the manifests.
+        actual: the value in the cluster.
+        field: the path of the field.
+        strict: whether fields that are only in the cluster are reported.
+    """
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        for key, value in expected.items():
+            # In a peer, an empty namespaceSelector means all namespaces, a missing one only that of the policy.
+            if key == "from" and value != actual.get(key):
+                yield _describe_difference(f"{field}.{key}", value, actual.get(key))
             else:
-                yield from _different(value, there.get(key), f"{where}.{key}", strict=strict or key in _STRICT_FIELDS)
-        for key in sorted(set(there) - set(wanted)):
-            if (strict or key in _TOLD_FIELDS) and not _is_empty(there[key]):
-                yield f"{where}.{key}: {_shown(there[key])} is there, and would not be written"
-    elif isinstance(wanted, list) and isinstance(there, list) and len(wanted) == len(there):
-        for number, (mine, its) in enumerate(zip(wanted, there, strict=True)):
-            yield from _different(mine, its, f"{where}[{number}]", strict=strict)
-    elif wanted != there and not (_is_empty(wanted) and _is_empty(there)):
-        yield f"{where}: {_shown(there)} is there, {_shown(wanted)} would be written"
+                is_strict = strict or key in _STRICT_FIELDS
+                yield from _compare(value, actual.get(key), f"{field}.{key}", strict=is_strict)
+        for key in sorted(set(actual) - set(expected)):
+            if (strict or key in _REPORTED_FIELDS) and not _is_empty(actual[key]):
+                yield f"{field}.{key}: not expected: {_format_value(actual[key])}"
+    elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        for number, (expected_item, actual_item) in enumerate(zip(expected, actual, strict=True)):
+            yield from _compare(expected_item, actual_item, f"{field}[{number}]", strict=strict)
+    elif expected != actual and not (_is_empty(expected) and _is_empty(actual)):
+        yield _describe_difference(field, expected, actual)
+
+
+def _describe_difference(field: str, expected: Any, actual: Any) -> str:
+    return f"{field}: expected {_format_value(expected)}, but is {_format_value(actual)}"
 
 
 def _is_empty(value: Any) -> bool:
-    """Whether API servers leave it out; what is false or 0 says something."""
+    """Whether API servers may omit a value. They do not omit false and 0."""
     return value is None or value in ("", [], {})
 
 
-def _shown(value: Any) -> str:
-    text = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+def _format_value(value: Any) -> str:
+    text = "not set" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}..."
 
 
-def _named(object_: Json) -> str:
+def _describe(object_: Json) -> str:
     metadata = object_["metadata"]
     namespace = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
     return f"{object_['kind']} {namespace}{metadata['name']}"

@@ -1,35 +1,50 @@
-"""All that is written, by files: objects with what their reader should know of them, and what API servers read."""
+"""The manifest files: the objects for a cluster with comments for their readers, and the files of an API server."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
 from webhooks.kube.yaml_writer import written
-from webhooks.manifests import validation, webhook_configurations
-from webhooks.manifests.apiserver_config import AUTHORITY, CALLBACKS, CERTIFICATE, KEY, TOKEN, ApiServer
-from webhooks.manifests.conditions import NOT_STARTING
+from webhooks.manifests.apiserver_config import (
+    ADMISSION_KUBECONFIG,
+    CA_FILE,
+    CALLBACKS,
+    CERTIFICATE_FILE,
+    KEY_FILE,
+    TOKEN_FILE,
+    ApiServerConfig,
+)
+from webhooks.manifests.conditions import NOT_STARTUP
 from webhooks.manifests.deployment import Workload
-from webhooks.manifests.server_files import Sources
-from webhooks.manifests.target import METADATA_NAMES, PARTS, SYSTEM, Target
-from webhooks.manifests.webhook_configurations import AdmissionKind, Json
+from webhooks.manifests.server_files import ServerFiles
+from webhooks.manifests.target import NAMESPACE_NAME_LABEL, PARTS, SYSTEM_NAMESPACES, Part, Target
+from webhooks.manifests.validation import validate
+from webhooks.manifests.webhook_configurations import (
+    ADMISSION_KINDS,
+    AdmissionKind,
+    Json,
+    Webhook,
+    build_configuration,
+    build_webhooks,
+)
 from webhooks.policy.model import AnyPolicy, Kind
 from webhooks.settings import Settings
 
-API_SERVER = "apiserver"  # the folder of what is no object
+API_SERVER_FOLDER = "apiserver"  # for the files that are not objects of the cluster
+_COMMENT_WIDTH = 118
 
 
 @dataclass(frozen=True)
 class Document:
-    """An object, and what is said of it above it."""
+    """A YAML document with a comment above it."""
 
     object: Json
-    about: str = ""
+    comment: str = ""
 
     def __str__(self) -> str:
-        lines = [
-            f"# {line}" for paragraph in self.about.split("\n") for line in wrap(paragraph, 118, break_on_hyphens=False)
-        ]
-        return "".join(f"{line}\n" for line in lines) + written(self.object)
+        paragraphs = self.comment.split("\n")
+        lines = [line for text in paragraphs for line in wrap(text, _COMMENT_WIDTH, break_on_hyphens=False)]
+        return "".join(f"# {line}\n" for line in lines) + written(self.object)
 
 
 @dataclass(frozen=True)
@@ -37,154 +52,167 @@ class File:
     """A file.
 
     Attributes:
-        path: below the folder that all are written to.
-        documents: the objects in it; or the text, where it holds none.
+        path: the path, relative to the output folder.
+        content: the documents of the file; or its text, if it is not YAML.
     """
 
     path: str
-    documents: tuple[Document, ...] | str
+    content: tuple[Document, ...] | str
 
     @property
     def objects(self) -> list[Json]:
-        """The objects of the cluster in it."""
-        is_cluster = not isinstance(self.documents, str) and not self.path.startswith(API_SERVER)
-        return [each.object for each in self.documents] if is_cluster else []  # type: ignore[union-attr]
+        """The objects of the cluster in this file."""
+        if isinstance(self.content, str) or self.path.startswith(f"{API_SERVER_FOLDER}/"):
+            return []
+        return [document.object for document in self.content]
 
     def __str__(self) -> str:
-        if isinstance(self.documents, str):
-            return self.documents
-        return "---\n".join(map(str, self.documents))
+        return self.content if isinstance(self.content, str) else "---\n".join(map(str, self.content))
 
 
-def files(
-    settings: Settings, policies: Sequence[AnyPolicy], sources: Sources, target: Target, parts: Iterable[str] = PARTS
+def render_files(
+    settings: Settings,
+    policies: Sequence[AnyPolicy],
+    server_files: ServerFiles,
+    target: Target,
+    parts: Collection[Part] = PARTS,
 ) -> list[File]:
-    """The files for a cluster.
+    """Render the files for a cluster.
 
     Args:
-        settings: of the server.
-        policies: which it answers by.
-        sources: its files.
+        settings: the settings of the server.
+        policies: its policies.
+        server_files: its files.
         target: the cluster.
-        parts: which of `PARTS` are wanted.
+        parts: the parts to render.
 
     Raises:
-        ConfigurationError: with every reason for which they must not be written.
+        ConfigurationError: with all reasons why these manifests would be unsafe or invalid.
     """
-    asking = entries(policies, target)
-    wanted = set(parts)
-    flagged = policies if "api-server" in wanted else [policy for policy in policies if policy.kind in _KINDS]
-    validation.check(asking, flagged, target)
-    registered = [
-        _registration(kind, [each for each in asking if each.kind == kind], target)
-        for kind in _KINDS
-        if any(each.kind == kind for each in asking)
-    ]
-    found: list[File] = []
-    if "server" in wanted and target.by == "service":
-        found += _server(Workload(settings, sources, target))
-    if "webhook-configurations" in wanted and registered and not target.static:
-        found.append(File("3-registrations.yaml", tuple(registered)))
-    if "api-server" in wanted:
-        found += _api_server(ApiServer(settings, policies, target), registered if target.static else [])
-    return found
+    has_api_server = "api-server" in parts
+    webhooks = admission_webhooks(policies, target)
+    validate(webhooks, [policy for policy in policies if has_api_server or policy.kind in ADMISSION_KINDS], target)
+    configurations = []
+    for kind in ADMISSION_KINDS:
+        webhooks_of_kind = [webhook for webhook in webhooks if webhook.kind == kind]
+        if webhooks_of_kind:
+            configurations.append(_webhook_configuration(kind, webhooks_of_kind, target))
+    files: list[File] = []
+    if "server" in parts and target.reached_by == "service":
+        files += _render_server(Workload.from_settings(settings, server_files, target))
+    if "webhook-configurations" in parts and configurations and not target.static:
+        files.append(File("3-webhook-configurations.yaml", tuple(configurations)))
+    if has_api_server:
+        api_server = ApiServerConfig.from_settings(settings, policies, target)
+        files += _render_api_server(api_server, configurations if target.static else [])
+    return files
 
 
-_KINDS: tuple[AdmissionKind, ...] = ("mutating", "validating")
+def admission_webhooks(policies: Sequence[AnyPolicy], target: Target) -> list[Webhook]:
+    """Return the webhooks of all webhook configurations."""
+    return [webhook for kind in ADMISSION_KINDS for webhook in build_webhooks(kind, policies, target)]
 
 
-def entries(policies: Sequence[AnyPolicy], target: Target) -> list[webhook_configurations.Webhook]:
-    """The webhooks of all registrations."""
-    return [each for kind in _KINDS for each in webhook_configurations.webhooks(kind, policies, target)]
-
-
-def _registration(kind: AdmissionKind, entries: Sequence[webhook_configurations.Webhook], target: Target) -> Document:
-    about = [
-        f"What the {kind} policies want: {', '.join(each.policy.name for entry in entries for each in entry.wanted)}."
-    ]
-    if target.exempt:
-        own = ", and so does the server" if target.namespace in target.exempt and target.by == "service" else ""
-        about.append(f"Not in {', '.join(target.exempt)}: a cluster starts from there{own}.")
-    about += [line for entry in entries for line in entry.narrowed(target)]
-    if target.version < METADATA_NAMES:
-        about.append(f"Before {METADATA_NAMES} not every API server labels namespaces with their names:")
-        about += [f"kubectl label namespace {name} kubernetes.io/metadata.name={name}" for name in SYSTEM]
-    if any(each.name == NOT_STARTING for entry in entries for each in entry.conditions(target)):
-        whose = f" (with service accounts of {', '.join(target.exempted)})" if target.exempted else ""
-        about.append(f"Nor what the cluster's own components{whose} write before any pod can run, such as nodes.")
+def _webhook_configuration(kind: AdmissionKind, webhooks: Sequence[Webhook], target: Target) -> Document:
+    names = [scope.policy.name for webhook in webhooks for scope in webhook.scopes]
+    comments = [f"Calls the {kind} policies: {', '.join(names)}."]
+    exempt = target.all_exempt_namespaces
+    if exempt:
+        server = ", and the server itself" if target.namespace in exempt and target.reached_by == "service" else ""
+        comments.append(f"Exempt namespaces: {', '.join(exempt)}. They run what a cluster needs to start{server}.")
+    comments += [note for webhook in webhooks for note in webhook.exemption_notes(target)]
+    if target.version < NAMESPACE_NAME_LABEL:
+        comments.append(
+            f"Before {NAMESPACE_NAME_LABEL}, namespaces do not always have their names as labels. Add them:"
+        )
+        comments += [f"kubectl label namespace {name} kubernetes.io/metadata.name={name}" for name in SYSTEM_NAMESPACES]
+    conditions = [condition.name for webhook in webhooks for condition in webhook.match_conditions(target)]
+    if NOT_STARTUP in conditions:
+        namespaces = ", ".join(target.exempt_namespaces)
+        accounts = f", and service accounts of {namespaces}," if namespaces else ""
+        comments.append(
+            f"Components of the cluster{accounts} are exempt where they write before any pod can run, such as nodes."
+        )
     if target.ca_bundle is None:
-        about.append("Nobody is trusted yet: whoever keeps the certificates fills caBundle in.")
-    return Document(webhook_configurations.registration(kind, entries, target), "\n".join(about))
+        comments.append("caBundle is not set here: cert-manager, or serve --sync-ca-bundle, must set it.")
+    return Document(build_configuration(kind, webhooks, target), "\n".join(comments))
 
 
-def _server(workload: Workload) -> Iterator[File]:
+def _render_server(workload: Workload) -> Iterator[File]:
     yield File("1-namespace.yaml", (Document(workload.namespace()),))
     name = workload.name
-    managed = workload.settings.sync_ca_bundle is not None
-    command = (
+    permissions = "" if workload.sync_ca_bundle is not None else "It has no permissions, and its pods get no token."
+    features = ", ".join(workload.outbound_features)
+    egress = f"Outgoing connections are allowed for {features}." if features else "No outgoing connections are allowed."
+    create_secret = (
         f"kubectl -n {workload.target.namespace} create secret generic {name}-tls \\\n"
         "  --from-file=tls.crt=certs/tls.pem --from-file=tls.key=certs/tls-key.pem --from-file=ca.crt=certs/ca.pem"
     )
+    secrets = [f"The Secret {name}-tls contains the certificate and its key. Create it:\n{create_secret}"]
+    secrets += [f"The Secret {name}-tokens contains {path.split('/')[-1]}." for path in workload.files.secrets]
     documents = [
-        Document(workload.service_account(), "" if managed else "It may do nothing, and its pods get no token.")
-    ]
-    documents += [
-        Document(each, "Its own registrations alone, to keep caBundle in step.") for each in workload.rights()
-    ]
-    documents += [Document(each) for each in workload.config_maps()]
-    documents += [
+        Document(workload.service_account(), permissions),
+        *(
+            Document(permission, "Access to its own webhook configurations only, to keep caBundle in sync.")
+            for permission in workload.rbac()
+        ),
+        *map(Document, workload.config_maps()),
         Document(workload.service()),
         Document(workload.disruption_budget()),
         Document(
             workload.network_policy(),
-            "Reviews from anywhere: the API server is no pod that one could choose. Metrics for Prometheus alone. "
-            + (f"It calls others, for {', '.join(workload.calls)}." if workload.calls else "It calls nobody."),
+            "Reviews may come from any address: the API server is not a pod, so no selector matches it. "
+            f"Only Prometheus may read metrics. {egress}",
         ),
-        Document(
-            workload.deployment(),
-            f"The Secret {name}-tls holds its certificate and key:\n{command}"
-            + "".join(f"\nThe Secret {name}-tokens holds {path.split('/')[-1]}." for path in workload.sources.secret),
-        ),
+        Document(workload.deployment(), "\n".join(secrets)),
     ]
     yield File("2-server.yaml", tuple(documents))
 
 
-def _api_server(api_server: ApiServer, registered: Sequence[Document]) -> Iterator[File]:
-    def file(name: str, object_: Json, about: str) -> File:
-        return File(f"{API_SERVER}/{name}", (Document(object_, about),))
+def _render_api_server(api_server: ApiServerConfig, configurations: Sequence[Document]) -> Iterator[File]:
+    def render(name: str, object_: Json, comment: str) -> File:
+        return File(f"{API_SERVER_FOLDER}/{name}", (Document(object_, comment),))
 
     flags = api_server.flags()
     if not flags:
         return
-    yield File(f"{API_SERVER}/flags", "".join(f"{flag}\n" for flag in flags))
+    yield File(f"{API_SERVER_FOLDER}/flags", "".join(f"{flag}\n" for flag in flags))
     bundle = api_server.target.ca_bundle
     if bundle is not None:
-        yield File(f"{API_SERVER}/{AUTHORITY}", bundle.decode())
+        yield File(f"{API_SERVER_FOLDER}/{CA_FILE}", bundle.decode())
+    credentials = _describe_credentials(api_server)
     for kind in api_server.kinds:
-        yield file(CALLBACKS[kind][0], api_server.kubeconfig(kind), f"{_ABOUT[kind]}{_proof(api_server)}")
-    if api_server.has_authorization_file:
-        yield file("authorization.yaml", api_server.authorization(), "Who decides, in this order.")
-    if api_server.has_plugins:
-        yield file("admission.yaml", api_server.admission(), "The plugins that ask.")
-    callers = api_server.callers() if api_server.asks_admission else None
-    if callers is not None:
-        yield file("callers.yaml", callers, f"As whom admission is called, by host.{_proof(api_server)}")
-    for document in registered:
+        yield render(CALLBACKS[kind][0], api_server.kubeconfig(kind), f"{_KUBECONFIG_COMMENTS[kind]}{credentials}")
+    if api_server.has_authorization_configuration:
+        comment = "The authorizers, in the order in which the API server calls them."
+        yield render("authorization.yaml", api_server.authorization_configuration(), comment)
+    if api_server.has_admission_configuration:
+        comment = "The admission plugins that call webhooks."
+        yield render("admission.yaml", api_server.admission_configuration(), comment)
+    kubeconfig = api_server.admission_kubeconfig() if api_server.configures_admission else None
+    if kubeconfig is not None:
+        comment = f"The credentials for admission webhooks. The name of the user is their host.{credentials}"
+        yield render(ADMISSION_KUBECONFIG, kubeconfig, comment)
+    for document in configurations:
         kind = "mutating" if document.object["kind"].startswith("Mutating") else "validating"
-        yield File(f"{API_SERVER}/{kind}/webhooks.yaml", (document,))
+        yield File(f"{API_SERVER_FOLDER}/{kind}/webhooks.yaml", (document,))
 
 
-_ABOUT: dict[Kind, str] = {
-    "authorizing": "Who is asked about access.",
-    "authenticating": "Who is asked about tokens.",
-    "image_policy": "Who is asked about images.",
+_KUBECONFIG_COMMENTS: dict[Kind, str] = {
+    "authorizing": "The webhook for authorization.",
+    "authenticating": "The webhook for authentication.",
+    "image_policy": "The webhook for image policies.",
 }
 
 
-def _proof(api_server: ApiServer) -> str:
-    told = []
-    if api_server.settings.client_ca is not None:
-        told.append(f"{CERTIFICATE} and {KEY} are to be put beside this: webhooks certs issue --client apiserver")
-    if api_server.settings.token_file is not None or api_server.settings.oidc_issuer is not None:
-        told.append(f"{TOKEN} is to be put beside this, with the token alone in it")
-    return "".join(f"\n{each}." for each in told)
+def _describe_credentials(api_server: ApiServerConfig) -> str:
+    """Describe the files that the operator must add, each on a line of its own."""
+    text = ""
+    if api_server.has_client_certificate:
+        text += (
+            f"\nCopy {CERTIFICATE_FILE} and {KEY_FILE} into this folder. Create them with: "
+            "webhooks certs issue --client apiserver"
+        )
+    if api_server.has_token:
+        text += f"\nCopy the token into this folder, as {TOKEN_FILE}, a file with nothing else in it."
+    return text

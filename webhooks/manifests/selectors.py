@@ -1,4 +1,4 @@
-"""Selectors that hold wherever one of several policies wants a review."""
+"""Label selectors of webhooks, which match each request that one of several policies matches."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,109 +9,122 @@ from typing import Any
 from webhooks.kube.globs import Globs, is_pattern
 from webhooks.kube.label_selectors import Requirement, Selector
 from webhooks.manifests.scope import PolicyScope
-from webhooks.manifests.target import METADATA_NAMES, Target
+from webhooks.manifests.target import NAMESPACE_NAME_LABEL, Target
 
-NAME_LABEL = "kubernetes.io/metadata.name"
+_NAME_LABEL = "kubernetes.io/metadata.name"
 _KEY = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
 
 
-def objects(wanted: Sequence[PolicyScope]) -> list[Requirement]:
-    """What an object's labels meet if any of the policies wants it.
+def object_selector(scopes: Sequence[PolicyScope]) -> dict[str, Any]:
+    """Return the objectSelector of a webhook; empty to match all objects.
 
-    What is connected to bears none, which the API server takes for meeting nothing, and we for having no labels: where
-    that would do, nothing is said.
+    The object of a CONNECT has no labels. API servers never match it with a selector, but a policy treats it as an
+    object without labels: if a policy matches such objects, the selector is empty.
     """
-    if any("CONNECT" in each.operations and Selector(each.labels).matches({}) for each in wanted):
-        return []
-    keys = sorted({requirement.key for each in wanted for requirement in each.labels})
-    found = [_common(key, [[one for one in each.labels if one.key == key] for each in wanted]) for key in keys]
-    return [each for each in found if each is not None and _can_be_said(each)]
+    if any("CONNECT" in scope.operations and Selector(scope.labels).matches({}) for scope in scopes):
+        return {}
+    keys = sorted({requirement.key for scope in scopes for requirement in scope.labels})
+    requirements = [_union(key, [_with_key(key, scope.labels) for scope in scopes]) for key in keys]
+    return _to_dict([requirement for requirement in requirements if requirement is not None and _is_valid(requirement)])
 
 
-def _common(key: str, alternatives: Sequence[Sequence[Requirement]]) -> Requirement | None:
-    """What follows for a label from each of the alternatives."""
-    if all(_values(one, "In") for one in alternatives):
-        return Requirement(key, "In", frozenset().union(*(_allowed(one) for one in alternatives)))
-    if all(_values(one, "In", "Exists") for one in alternatives):
+def _with_key(key: str, requirements: Iterable[Requirement]) -> list[Requirement]:
+    return [requirement for requirement in requirements if requirement.key == key]
+
+
+def _union(key: str, alternatives: Sequence[Sequence[Requirement]]) -> Requirement | None:
+    """Return a requirement that matches a label if one of the alternatives does; None if there is none."""
+    if all(_values(requirements, "In") for requirements in alternatives):
+        return Requirement(key, "In", frozenset().union(*map(_allowed, alternatives)))
+    if all(_values(requirements, "In", "Exists") for requirements in alternatives):
         return Requirement(key, "Exists")
-    if all(_values(one, "DoesNotExist") for one in alternatives):
+    if all(_values(requirements, "DoesNotExist") for requirements in alternatives):
         return Requirement(key, "DoesNotExist")
-    if all(_values(one, "NotIn") for one in alternatives):
-        return Requirement(key, "NotIn", reduce(frozenset.intersection, map(_refused, alternatives)))
+    if all(_values(requirements, "NotIn") for requirements in alternatives):
+        return Requirement(key, "NotIn", reduce(frozenset.intersection, map(_forbidden, alternatives)))
     return None
 
 
 def _values(requirements: Iterable[Requirement], *operators: str) -> list[frozenset[str]]:
-    return [each.values for each in requirements if each.operator in operators]
+    return [requirement.values for requirement in requirements if requirement.operator in operators]
 
 
 def _allowed(requirements: Iterable[Requirement]) -> frozenset[str]:
     return reduce(frozenset.intersection, _values(requirements, "In"))
 
 
-def _refused(requirements: Iterable[Requirement]) -> frozenset[str]:
+def _forbidden(requirements: Iterable[Requirement]) -> frozenset[str]:
     return reduce(frozenset.union, _values(requirements, "NotIn"))
 
 
-def _can_be_said(requirement: Requirement) -> bool:
-    """Whether an API server takes it: labels that no object can have are refused there."""
+def _is_valid(requirement: Requirement) -> bool:
+    """Whether API servers accept a requirement: they reject keys and values that no label can have."""
     if requirement.operator in ("In", "NotIn") and not requirement.values:
         return False
     return _KEY.fullmatch(requirement.key) is not None and all(map(_VALUE.fullmatch, requirement.values))
 
 
-def namespaces(wanted: Sequence[PolicyScope], target: Target) -> list[Requirement]:
-    """What the labels of a namespace meet if it is asked about: it is among those that are named, or is not left out.
+def namespace_selector(scopes: Sequence[PolicyScope], target: Target) -> dict[str, Any]:
+    """Return the namespaceSelector of a webhook; empty to match all namespaces.
 
-    Objects without a namespace are asked about in any case.
+    It selects the namespaces that the policies list, or excludes those that are exempt. It has no effect on
+    cluster-scoped objects, which a webhook always matches.
     """
-    named = _names(named_namespaces(wanted) or ()) - set(target.exempt)
-    if named and target.version >= METADATA_NAMES:
-        return [Requirement(NAME_LABEL, "In", named)]
-    left_out = _names({*target.exempt, *frozenset.intersection(*map(_excluded, wanted))})
-    return [Requirement(NAME_LABEL, "NotIn", left_out)] if left_out else []
+    included = _valid_names(listed_namespaces(scopes) or ()) - set(target.all_exempt_namespaces)
+    if included and target.version >= NAMESPACE_NAME_LABEL:
+        return _to_dict([Requirement(_NAME_LABEL, "In", included)])
+    excluded_by_all = frozenset.intersection(*map(_excluded_namespaces, scopes))
+    excluded = _valid_names({*target.all_exempt_namespaces, *excluded_by_all})
+    return _to_dict([Requirement(_NAME_LABEL, "NotIn", excluded)] if excluded else [])
 
 
-def named_in_vain(wanted: PolicyScope, target: Target) -> list[str]:
-    """The namespaces that a policy names, though nobody asks about them."""
-    names = {name for globs in wanted.namespaces for name in globs.texts or ()} & set(target.exempt)
-    return sorted(name for name in names if all(each.match(name) for each in wanted.namespaces))
+def _valid_names(names: Iterable[str]) -> frozenset[str]:
+    """Return the names that can be the value of a label; others are not names of namespaces."""
+    return frozenset(name for name in names if name and _VALUE.fullmatch(name))
 
 
-def _names(texts: Iterable[str]) -> frozenset[str]:
-    """Those that a namespace can have: API servers refuse others as values."""
-    return frozenset(text for text in texts if text and _VALUE.fullmatch(text))
+def listed_namespaces(scopes: Sequence[PolicyScope]) -> frozenset[str] | None:
+    """Return all namespaces that the policies match; None if a policy does not list its namespaces."""
+    namespaces: set[str] = set()
+    for scope in scopes:
+        names = _listed_names(scope.namespaces)
+        if names is None:
+            return None
+        namespaces |= names
+    return frozenset(namespaces)
 
 
-def named_namespaces(wanted: Sequence[PolicyScope]) -> frozenset[str] | None:
-    """All the namespaces that any of the policies wants; None where these are more than can be listed."""
-    found = [_named(each.namespaces) for each in wanted]
-    known = [each for each in found if each is not None]
-    return frozenset(chain.from_iterable(known)) if len(known) == len(found) else None
+def _listed_names(patterns: Sequence[Globs]) -> frozenset[str] | None:
+    """Return the names that match all of the globs; None if each of the globs contains a pattern."""
+    names = next((globs.texts for globs in patterns if not any(map(is_pattern, globs.texts or ("*",)))), None)
+    return None if names is None else frozenset(name for name in names if all(globs.match(name) for globs in patterns))
 
 
-def _named(globs: Sequence[Globs]) -> frozenset[str] | None:
-    """The names that fit all of the globs; None where one cannot list them."""
-    listed = next((each.texts for each in globs if not any(map(is_pattern, each.texts or ("*",)))), None)
-    return None if listed is None else frozenset(name for name in listed if all(each.match(name) for each in globs))
-
-
-def _excluded(wanted: PolicyScope) -> frozenset[str]:
-    """The namespaces that a policy does not want, as far as they are named."""
-    excluded = chain.from_iterable(each.excluded for each in wanted.namespaces)
+def _excluded_namespaces(scope: PolicyScope) -> frozenset[str]:
+    """Return the namespaces that a policy excludes by name."""
+    excluded = chain.from_iterable(globs.excluded for globs in scope.namespaces)
     return frozenset(name for name in excluded if not is_pattern(name))
 
 
-def written(requirements: Sequence[Requirement]) -> dict[str, Any]:
-    """As the API writes a selector."""
+def listed_exempt_namespaces(scope: PolicyScope, target: Target) -> list[str]:
+    """Return the exempt namespaces that a policy lists; it is not called for them."""
+    names = {name for globs in scope.namespaces for name in globs.texts or ()} & set(target.all_exempt_namespaces)
+    return sorted(name for name in names if all(globs.match(name) for globs in scope.namespaces))
+
+
+def _to_dict(requirements: Sequence[Requirement]) -> dict[str, Any]:
+    """Return a selector as the API writes it."""
     labels = {
-        each.key: next(iter(each.values)) for each in requirements if each.operator == "In" and len(each.values) == 1
+        requirement.key: next(iter(requirement.values))
+        for requirement in requirements
+        if requirement.operator == "In" and len(requirement.values) == 1
     }
     expressions = [
-        {"key": each.key, "operator": each.operator} | ({"values": sorted(each.values)} if each.values else {})
-        for each in requirements
-        if each.key not in labels
+        {"key": requirement.key, "operator": requirement.operator}
+        | ({"values": sorted(requirement.values)} if requirement.values else {})
+        for requirement in requirements
+        if requirement.key not in labels
     ]
-    found: dict[str, Any] = {"matchLabels": labels} if labels else {}
-    return found | ({"matchExpressions": expressions} if expressions else {})
+    selector: dict[str, Any] = {"matchLabels": labels} if labels else {}
+    return selector | ({"matchExpressions": expressions} if expressions else {})

@@ -1,4 +1,4 @@
-"""The files that a server reads: which of them go into a cluster, and what they are called there."""
+"""The files that a server reads: which of them go into the cluster, and at which paths."""
 
 import hashlib
 import os
@@ -10,147 +10,145 @@ from pathlib import Path
 from typing import Any
 
 from webhooks.config.file import Configuration
-from webhooks.errors import ConfigurationError
+from webhooks.errors import ConfigurationError, unreadable
 from webhooks.plugins import admission_configuration, loader
 from webhooks.policy import loader as loading
 from webhooks.policy.model import AnyPolicy
 from webhooks.settings import Limits, Settings
 
-HOME = "/etc/webhooks"
-_PUBLIC = ("client_ca", "oidc_ca")
-# What a server in a cluster is told in another way, or what is a file.
-_ELSEWHERE = (
+MOUNT_PATH = "/etc/webhooks"
+_CA_FILES = ("client_ca", "oidc_ca")
+# Settings that are files, and those that the Deployment sets.
+_NOT_COPIED = (
     *("policies", "config", "admission_config", "host", "port", "ops_port", "certs_dir", "tls_cert", "tls_key"),
-    *(*_PUBLIC, "token_file", "limits", "sync_ca_bundle", "kubeconfig", "context"),
+    *(*_CA_FILES, "token_file", "limits", "sync_ca_bundle", "kubeconfig", "context"),
 )
 
 
 @dataclass
-class Sources:
-    """Files, by their paths below one folder.
+class ServerFiles:
+    """Files of a server by their paths below `MOUNT_PATH`, and the arguments that refer to them.
 
     Attributes:
-        configuration: those that configure.
-        policies: those of policies.
-        secret: the paths of those that are nobody's business, which are not written.
-        told: the options that name them, and what else is told by options, as they are written.
+        configuration: the contents of configuration files.
+        policies: the contents of policy files.
+        secrets: the paths of secret files, whose contents are not written.
+        arguments: the arguments of ``webhooks serve`` for these files, and for settings that need no file.
     """
 
     configuration: dict[str, str] = field(default_factory=dict)
     policies: dict[str, str] = field(default_factory=dict)
-    secret: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    secrets: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
 
     @property
     def digest(self) -> str:
-        """What is another when they are: pods that have read them are replaced then."""
+        """A digest of the files in ConfigMaps. It changes with them, so that pods are replaced."""
         content = repr((sorted(self.configuration.items()), sorted(self.policies.items())))
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def collect(settings: Settings, policies: Iterable[AnyPolicy], configuration: Configuration | None) -> Sources:
-    """All that a server of these settings reads.
+def collect(settings: Settings, policies: Iterable[AnyPolicy], configuration: Configuration | None) -> ServerFiles:
+    """Read all files of a server.
 
     Args:
-        settings: what it is told.
-        policies: what it asks.
-        configuration: the file that says so; None where options do.
+        settings: the settings of the server; all that differ from their defaults become arguments.
+        policies: its policies.
+        configuration: the configuration file with its settings and policies; None if they come from options.
 
     Raises:
-        ConfigurationError: a file cannot be read, or cannot have a place in the cluster.
+        ConfigurationError: a file cannot be read, or there is no path for it in the cluster.
     """
-    sources = Sources()
+    files = ServerFiles()
     if configuration is None:
-        _collect_policies(sources, policies)
+        _add_policies(files, policies)
     else:
-        _collect_configuration(sources, configuration)
+        _add_configuration(files, configuration)
     if settings.admission_config is not None:
-        _collect_plugins(sources, settings.admission_config)
-    for name in _PUBLIC:
+        _add_plugins(files, settings.admission_config)
+    for name in _CA_FILES:
         path = getattr(settings, name)
         if path is not None:
-            place = f"{name.replace('_', '-')}.crt"
-            _put(sources.configuration, place, path)
-            sources.told.append(f"--{name.replace('_', '-')}={HOME}/{place}")
+            option = name.replace("_", "-")
+            _add_file(files.configuration, f"{option}.crt", path)
+            files.arguments.append(f"--{option}={MOUNT_PATH}/{option}.crt")
     if settings.token_file is not None:
-        place = f"tokens/{settings.token_file.name}"
-        sources.secret.append(place)
-        sources.told.append(f"--token-file={HOME}/{place}")
+        path = f"tokens/{settings.token_file.name}"
+        files.secrets.append(path)
+        files.arguments.append(f"--token-file={MOUNT_PATH}/{path}")
     if configuration is None:
-        sources.told += [*_options(settings, Settings()), *_options(settings.limits, Limits())]
-    return sources
+        files.arguments += [*_format_options(settings, Settings()), *_format_options(settings.limits, Limits())]
+    return files
 
 
-def _collect_policies(sources: Sources, policies: Iterable[AnyPolicy]) -> None:
-    """The files that policies stand in, in the order of the policies; bundled ones are in the image already."""
-    ready = {str(path): name for name, path in loading.bundled_files().items()}
+def _add_policies(files: ServerFiles, policies: Iterable[AnyPolicy]) -> None:
+    """Add the files of policies, in the order of the policies. The image contains the bundled ones."""
+    bundled = {str(path): name for name, path in loading.bundled_files().items()}
     package = Path(str(resources.files("webhooks")))
     for home in dict.fromkeys(policy.origin.module_file for policy in policies):
         path = Path(home)
-        if home in ready:
-            sources.told.append(f"--policies=library:{ready[home]}")
-        elif package not in path.parents:  # a plugin's policies come with its configuration
-            place = f"policies/{path.name}"
-            _put(sources.policies, place, path)
-            sources.told.append(f"--policies={HOME}/{place}")
+        if home in bundled:
+            files.arguments.append(f"--policies=library:{bundled[home]}")
+        elif package not in path.parents:  # the policies of a plugin come with its configuration
+            _add_file(files.policies, f"policies/{path.name}", path)
+            files.arguments.append(f"--policies={MOUNT_PATH}/policies/{path.name}")
 
 
-def _collect_configuration(sources: Sources, configuration: Configuration) -> None:
-    """The configuration, and the files of policies beside it, in the same places as here."""
-    _put(sources.configuration, "webhooks.yaml", configuration.file)
-    sources.told.append(f"--config={HOME}/webhooks.yaml")
-    folder = _absolute(configuration.file).parent
+def _add_configuration(files: ServerFiles, configuration: Configuration) -> None:
+    """Add a configuration file and its policy files, at the same relative paths."""
+    _add_file(files.configuration, "webhooks.yaml", configuration.file)
+    files.arguments.append(f"--config={MOUNT_PATH}/webhooks.yaml")
+    folder = _normalize(configuration.file).parent
     for path in dict.fromkeys(file for place in configuration.places for file in loading.policy_files(place)):
-        _put(sources.policies, _below(path, folder, configuration.file), path)
+        _add_file(files.policies, _relative_path(path, folder, configuration.file), path)
 
 
-def _collect_plugins(sources: Sources, file: Path) -> None:
-    _put(sources.configuration, "admission.yaml", file)
-    registered = {point.name for point in entry_points(group=loader.GROUP)}
-    for entry in admission_configuration.read(file, registered):
+def _add_plugins(files: ServerFiles, admission_config: Path) -> None:
+    _add_file(files.configuration, "admission.yaml", admission_config)
+    plugins = {entry_point.name for entry_point in entry_points(group=loader.GROUP)}
+    for entry in admission_configuration.read(admission_config, plugins):
         if isinstance(entry.configuration, Path):
-            place = _below(entry.configuration, _absolute(file).parent, file)
-            _put(sources.configuration, place, entry.configuration)
-    sources.told.append(f"--admission-config={HOME}/admission.yaml")
+            path = _relative_path(entry.configuration, _normalize(admission_config).parent, admission_config)
+            _add_file(files.configuration, path, entry.configuration)
+    files.arguments.append(f"--admission-config={MOUNT_PATH}/admission.yaml")
 
 
-def _below(path: Path, folder: Path, named_by: Path) -> str:
-    """Where a file is below a folder, which is where it is looked for in a cluster."""
-    path = _absolute(path)
+def _relative_path(path: Path, folder: Path, listed_in: Path) -> str:
+    """Return the path of a file relative to the folder of the file in which it is listed."""
+    path = _normalize(path)
     if not path.is_relative_to(folder):
         raise ConfigurationError(
-            f"{named_by}: {path} is not below the folder of this file, and the ConfigMap would hold that alone: move it"
+            f"{listed_in}: {path} is not in the folder of this file or below it, so it would not be found in the "
+            "cluster: move it there"
         )
     return path.relative_to(folder).as_posix()
 
 
-def _absolute(path: Path) -> Path:
-    """A path from the root, without detours by ``..``; links stay what they are."""
+def _normalize(path: Path) -> Path:
+    """Return an absolute path without ``..``. Symbolic links are not resolved."""
     return Path(os.path.abspath(path))
 
 
-def _put(files: dict[str, str], place: str, path: Path) -> None:
-    if place in files:
-        raise ConfigurationError(
-            f"{path}: another file would have its place in the cluster, {place}: rename one of them"
-        )
+def _add_file(files: dict[str, str], path: str, source: Path) -> None:
+    if path in files:
+        raise ConfigurationError(f"{source}: another file would have the same path in the cluster, {path}: rename one")
     try:
-        files[place] = path.read_text()
+        files[path] = source.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error}") from None
+        raise unreadable(source, error) from None
 
 
-def _options(told: Settings | Limits, usual: Settings | Limits) -> Iterator[str]:
-    """What differs from what is usual, as options that need no file."""
-    for each in fields(told):
-        value = getattr(told, each.name)
-        if each.name not in _ELSEWHERE and value != getattr(usual, each.name):
-            yield from _written(f"--{each.name.replace('_', '-')}", value)
+def _format_options(settings: Settings | Limits, defaults: Settings | Limits) -> Iterator[str]:
+    """Yield the arguments for settings that differ from their defaults and need no file."""
+    for setting in fields(settings):
+        value = getattr(settings, setting.name)
+        if setting.name not in _NOT_COPIED and value != getattr(defaults, setting.name):
+            yield from _format_option(f"--{setting.name.replace('_', '-')}", value)
 
 
-def _written(name: str, value: Any) -> list[str]:
+def _format_option(option: str, value: Any) -> list[str]:
     if value is True:
-        return [name]
+        return [option]
     if isinstance(value, tuple):
-        return [f"{name}={each}" for each in value]
-    return [f"{name}={value:g}s" if isinstance(value, float) else f"{name}={value}"]
+        return [f"{option}={item}" for item in value]
+    return [f"{option}={value:g}s" if isinstance(value, float) else f"{option}={value}"]

@@ -1,4 +1,4 @@
-"""Where manifests are for, and what their reader has chosen."""
+"""The cluster that manifests are for, and the choices of the operator."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,30 +7,31 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from webhooks.policy.model import AnyPolicy
 
-By: TypeAlias = Literal["service", "url", "localhost"]
+ReachedBy: TypeAlias = Literal["service", "url", "localhost"]
 FailurePolicy: TypeAlias = Literal["Fail", "Ignore"]
+Part: TypeAlias = Literal["server", "webhook-configurations", "api-server"]
 
-PARTS = ("server", "webhook-configurations", "api-server")
-SYSTEM = ("kube-node-lease", "kube-public", "kube-system")
+PARTS: tuple[Part, ...] = ("server", "webhook-configurations", "api-server")
+SYSTEM_NAMESPACES = ("kube-node-lease", "kube-public", "kube-system")
 
-# What a node or its kubelet writes before any pod can run, and before we can: (group, resource).
-STARTUP = (
+# What a node or its kubelet writes before any pod can run, and so before this server can: (group, resource).
+STARTUP_RESOURCES = (
     ("", "nodes"),
     ("authentication.k8s.io", "tokenreviews"),
     ("authorization.k8s.io", "subjectaccessreviews"),
     ("certificates.k8s.io", "certificatesigningrequests"),
     ("storage.k8s.io", "csinodes"),
 )
-# Groups without a resource of the cluster's own: what they have is in namespaces.
+# Built-in API groups that have only namespaced resources.
 NAMESPACED_GROUPS = ("apps", "autoscaling", "batch", "coordination.k8s.io", "discovery.k8s.io")
-# Who writes that.
+# The users and groups that write STARTUP_RESOURCES.
 COMPONENT_GROUPS = ("system:nodes", "system:bootstrappers", "system:serviceaccounts:kube-system")
-API_SERVER = "system:apiserver"
-COMPONENT_USERS = (API_SERVER, "system:kube-controller-manager", "system:kube-scheduler")
+API_SERVER_USER = "system:apiserver"
+COMPONENT_USERS = (API_SERVER_USER, "system:kube-controller-manager", "system:kube-scheduler")
 
 
 class Version(NamedTuple):
-    """A version of Kubernetes."""
+    """A minor version of Kubernetes."""
 
     major: int
     minor: int
@@ -39,75 +40,82 @@ class Version(NamedTuple):
         return f"{self.major}.{self.minor}"
 
 
-CURRENT = Version(1, 37)
-OLDEST = Version(1, 19)
-DISRUPTION_BUDGETS = Version(1, 21)
-METADATA_NAMES = Version(1, 22)  # from which every namespace has its name as a label
+LATEST_VERSION = Version(1, 37)
+OLDEST_VERSION = Version(1, 19)
+
+# The first versions with these features.
+DISRUPTION_BUDGET_V1 = Version(1, 21)
+NAMESPACE_NAME_LABEL = Version(1, 22)
 MATCH_CONDITIONS = Version(1, 28)
-AUTHORIZATION_FILE = Version(1, 30)
-AUTHORIZATION_FILE_V1 = Version(1, 32)
-STATIC_MANIFESTS = Version(1, 36)
+AUTHORIZATION_CONFIGURATION = Version(1, 30)
+AUTHORIZATION_CONFIGURATION_V1 = Version(1, 32)
+STATIC_WEBHOOKS = Version(1, 36)
 
 
 @dataclass(frozen=True)
 class Target:
-    """A cluster, and how it is to reach us.
+    """A cluster, and how its API servers reach this server.
 
     Attributes:
-        name: of the registrations, and of all that runs the server.
-        namespace: where that runs.
-        by: how the API server finds admission: through a Service, at a URL, or beside itself.
-        url: where we answer outside of the cluster; None where nobody asks there.
-        ca_bundle: who signs our certificate (PEM); None where somebody else fills that in.
-        failure_policy: what is to become of requests while we do not answer; None as the policies say.
-        failure_policies: the same for single policies, by their names.
-        timeout: seconds that the API server waits for admission; None for what the policies need.
-        per_policy: whether each policy has a webhook of its own.
-        exempted: namespaces that nobody asks us about, beside those of the cluster and our own.
-        covered: namespaces that are exempt elsewhere, and are asked about here.
-        static: whether the API server reads its registrations from files.
-        version: of the cluster.
-        image: that runs the server.
-        replicas: how many run it.
-        api_server_folder: where the API server's files will lie on its host.
+        name: the name of the webhook configurations and of the server's objects.
+        namespace: the namespace of the server.
+        reached_by: how API servers reach the admission webhooks: through a Service, at a URL, or on their own host.
+        url: the URL of the server; None if it is reached only through the Service.
+        ca_bundle: the CA of the serving certificate (PEM); None if another program sets caBundle.
+        failure_policy: what happens to requests if the server does not respond; None for what each policy sets.
+        failure_policies: the same for single policies, by name.
+        timeout: the timeout of admission webhooks in seconds; None for a value that suits the policies.
+        per_policy: whether each policy has its own webhook.
+        exempt_namespaces: namespaces that are exempt in addition to the default ones.
+        included_namespaces: namespaces that are exempt by default, and are not here.
+        static: whether API servers read the webhook configurations from files.
+        version: the version of the cluster.
+        image: the container image of the server.
+        replicas: the number of replicas of the server.
+        api_server_folder: the folder of the API server's files on its host.
     """
 
     name: str = "webhooks"
     namespace: str = "webhooks"
-    by: By = "service"
+    reached_by: ReachedBy = "service"
     url: str | None = None
     ca_bundle: bytes | None = None
     failure_policy: FailurePolicy | None = None
     failure_policies: Mapping[str, FailurePolicy] = field(default_factory=dict)
     timeout: int | None = None
     per_policy: bool = False
-    exempted: tuple[str, ...] = ()
-    covered: tuple[str, ...] = ()
+    exempt_namespaces: tuple[str, ...] = ()
+    included_namespaces: tuple[str, ...] = ()
     static: bool = False
-    version: Version = CURRENT
+    version: Version = LATEST_VERSION
     image: str = ""
     replicas: int = 2
     api_server_folder: str = "/etc/kubernetes/webhooks"
 
     @property
-    def exempt(self) -> tuple[str, ...]:
-        """The namespaces that nobody asks us about: a cluster starts from what runs there, and so do we."""
-        own = {self.namespace} if self.by == "service" else set()
-        return tuple(sorted({*SYSTEM, *own, *self.exempted} - set(self.covered)))
+    def default_exempt_namespaces(self) -> frozenset[str]:
+        """The namespaces of what must start before the server can respond, which includes the server itself."""
+        return frozenset((*SYSTEM_NAMESPACES, *((self.namespace,) if self.reached_by == "service" else ())))
+
+    @property
+    def all_exempt_namespaces(self) -> tuple[str, ...]:
+        """The namespaces for which no admission webhook is called."""
+        exempt = self.default_exempt_namespaces | set(self.exempt_namespaces)
+        return tuple(sorted(exempt - set(self.included_namespaces)))
 
     @property
     def component_groups(self) -> tuple[str, ...]:
-        """The groups of who starts the cluster."""
-        return (*COMPONENT_GROUPS, *(f"system:serviceaccounts:{each}" for each in self.exempted))
+        """The groups of the cluster's components, including service accounts of `exempt_namespaces`."""
+        return (*COMPONENT_GROUPS, *(f"system:serviceaccounts:{name}" for name in self.exempt_namespaces))
 
     @property
-    def has_conditions(self) -> bool:
-        """Whether the cluster knows match conditions."""
+    def has_match_conditions(self) -> bool:
+        """Whether the cluster supports match conditions."""
         return self.version >= MATCH_CONDITIONS
 
-    def failure(self, policy: "AnyPolicy") -> FailurePolicy:
-        """What is to become of a policy's requests while we do not answer."""
+    def failure_policy_for(self, policy: "AnyPolicy") -> FailurePolicy:
+        """Return what happens to requests for a policy if the server does not respond."""
         if policy.name in self.failure_policies:
             return self.failure_policies[policy.name]
-        lenient = policy.on_error == "allow" or policy.mode != "enforce"
-        return self.failure_policy or ("Ignore" if lenient else "Fail")
+        never_denies = policy.on_error == "allow" or policy.mode != "enforce"
+        return self.failure_policy or ("Ignore" if never_denies else "Fail")

@@ -1,4 +1,4 @@
-"""Registrations: which admission reviews an API server sends us, and what it does while we do not answer."""
+"""Webhook configurations: which admission requests API servers send, and what they do if the server is unavailable."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -9,180 +9,176 @@ from webhooks.engine.dispatcher import budget
 from webhooks.kube import registered
 from webhooks.kube.registered import MAX_TIMEOUT
 from webhooks.kube.resource_rules import Rule, both
-from webhooks.manifests import conditions, kinds, selectors
-from webhooks.manifests.scope import PolicyScope
-from webhooks.manifests.target import NAMESPACED_GROUPS, STARTUP, FailurePolicy, Target
+from webhooks.manifests.conditions import Condition, admission_conditions, startup_exemption
+from webhooks.manifests.scope import PolicyScope, merge_rules
+from webhooks.manifests.selectors import listed_exempt_namespaces, namespace_selector, object_selector
+from webhooks.manifests.target import NAMESPACED_GROUPS, STARTUP_RESOURCES, FailurePolicy, Target
 from webhooks.policy.model import AnyPolicy, SideEffects
 
 Json: TypeAlias = dict[str, Any]
 AdmissionKind: TypeAlias = Literal["mutating", "validating"]
 
-DEFAULT_TIMEOUT = 10  # seconds, the API's own
+ADMISSION_KINDS: tuple[AdmissionKind, ...] = ("mutating", "validating")
+DEFAULT_TIMEOUT = 10  # seconds; the default of the API
 
 _PATHS: Mapping[AdmissionKind, str] = {"mutating": "/admission/mutate", "validating": "/admission/validate"}
-_KINDS: Mapping[AdmissionKind, str] = {
-    "mutating": registered.MUTATING,
-    "validating": registered.VALIDATING,
-}
+_API_KINDS: Mapping[AdmissionKind, str] = {"mutating": registered.MUTATING, "validating": registered.VALIDATING}
 _SIDE_EFFECTS: Mapping[SideEffects, str] = {"none": "None", "none_on_dry_run": "NoneOnDryRun"}
-_DOMAIN: Mapping[AdmissionKind, str] = {"mutating": "mutate.webhooks.svc.io", "validating": "validate.webhooks.svc.io"}
+_DOMAINS: Mapping[AdmissionKind, str] = {"mutating": "mutate.webhooks.svc.io", "validating": "validate.webhooks.svc.io"}
 
 
 @dataclass(frozen=True)
 class Webhook:
-    """One entry of a registration: some policies that are asked together.
+    """One webhook of a webhook configuration.
 
     Attributes:
-        kind: of the policies.
-        wanted: what each of them wants, in the order in which they run.
-        only: the one that is asked, at a path of its own; None for all of the kind.
-        failure: what becomes of a request while we do not answer.
+        kind: the kind of its policies.
+        scopes: the scopes of its policies, in the order of their evaluation.
+        only: the only policy, if the webhook has a path of its own; None for all policies of the kind.
+        failure_policy: what happens to a request if the server does not respond.
     """
 
     kind: AdmissionKind
-    wanted: tuple[PolicyScope, ...]
+    scopes: tuple[PolicyScope, ...]
     only: AnyPolicy | None
-    failure: FailurePolicy
+    failure_policy: FailurePolicy
 
     @property
     def name(self) -> str:
-        """What users are told who denied their request; unique among the registrations of a cluster."""
+        """The name, which users see if their request is denied. It is unique in a cluster."""
         prefix = "" if self.only is None else f"{self.only.dns_name}."
-        return f"{prefix}{_DOMAIN[self.kind]}"
+        return f"{prefix}{_DOMAINS[self.kind]}"
 
     @property
     def path(self) -> str:
-        """Where it is answered."""
+        """The path of its URL."""
         return _PATHS[self.kind] if self.only is None else f"{_PATHS[self.kind]}/{self.only.dns_name}"
 
     @property
-    def needed(self) -> float:
-        """The seconds that its policies may take, as far as they say: one after another, or all at once."""
-        timeouts = [each.policy.timeout for each in self.wanted if each.policy.timeout is not None]
+    def policy_seconds(self) -> float:
+        """The seconds that its policies may take together, from their timeouts; 0 if none has a timeout.
+
+        Mutating policies run one after another, validating policies at the same time.
+        """
+        timeouts = [scope.policy.timeout for scope in self.scopes if scope.policy.timeout is not None]
         return float(sum(timeouts) if self.kind == "mutating" else max(timeouts, default=0))
 
     @property
-    def can_hinder_start(self) -> bool:
-        """Whether it is asked about what is written before anything runs on nodes, and must answer."""
-        return self._hinders_everything or any(
+    def can_block_startup(self) -> bool:
+        """Whether it must respond to requests that a cluster sends before any pod can run."""
+        return self._blocks_cluster_scoped or any(
             rule.group in ("*", group) and rule.resource == resource
-            for rule in self._hindering
-            for group, resource in STARTUP
+            for rule in self._blocking_rules
+            for group, resource in STARTUP_RESOURCES
         )
 
     @property
-    def _hinders_everything(self) -> bool:
-        """Whether it is asked about all that is in no namespace, if only of one group, which may be the network's."""
-        return any(rule.resource == "*" and rule.group not in NAMESPACED_GROUPS for rule in self._hindering)
+    def _blocks_cluster_scoped(self) -> bool:
+        """Whether it must respond for all cluster-scoped resources of a group, which may be that of the network."""
+        return any(rule.resource == "*" and rule.group not in NAMESPACED_GROUPS for rule in self._blocking_rules)
 
     @property
-    def _hindering(self) -> list[Rule]:
-        """What cannot be written while we do not answer."""
-        writing = [each for each in self.wanted if each.operations & {"CREATE", "UPDATE"}]
-        return [rule for each in writing for rule in each.rules] if self.failure == "Fail" else []
+    def _blocking_rules(self) -> list[Rule]:
+        """The resources that cannot be written if the server does not respond."""
+        writing = [scope for scope in self.scopes if scope.operations & {"CREATE", "UPDATE"}]
+        return [rule for scope in writing for rule in scope.rules] if self.failure_policy == "Fail" else []
 
     def timeout(self, target: Target) -> int:
-        """The seconds that the API server waits: as many as are chosen, or as its policies need."""
-        return target.timeout or enough(self.needed, DEFAULT_TIMEOUT)
+        """Return the timeout in seconds: the chosen one, or one that suits the policies."""
+        return target.timeout or timeout_for(self.policy_seconds, DEFAULT_TIMEOUT)
 
-    def written(self, target: Target) -> Json:
-        """As a registration has it."""
-        selector = selectors.written(selectors.objects(self.wanted))
-        namespaces = selectors.written(selectors.namespaces(self.wanted, target))
-        found: Json = {
-            "name": self.name,
-            "clientConfig": _client(self.path, target),
-            "rules": [
-                kind.rule() for kind in kinds.of((rule, each.operations) for each in self.wanted for rule in each.rules)
-            ],
-            "matchPolicy": "Equivalent",
-            **({"namespaceSelector": namespaces} if namespaces else {}),
-            **({"objectSelector": selector} if selector else {}),
+    def match_conditions(self, target: Target) -> list[Condition]:
+        """Return the match conditions; none if the cluster does not support them."""
+        if not target.has_match_conditions:
+            return []
+        conditions = admission_conditions(self.scopes)
+        if self.can_block_startup:
+            cluster_scoped = self._blocks_cluster_scoped
+            conditions.append(startup_exemption(target.component_groups, cluster_scoped=cluster_scoped))
+        return conditions
+
+    def to_dict(self, target: Target) -> Json:
+        """Return the webhook as a webhook configuration contains it."""
+        selectors = {
+            "namespaceSelector": namespace_selector(self.scopes, target),
+            "objectSelector": object_selector(self.scopes),
         }
-        if said := self.conditions(target):
-            found["matchConditions"] = [each.written() for each in said]
-        found |= {
+        conditions = [condition._asdict() for condition in self.match_conditions(target)]
+        rules = merge_rules((rule, scope.operations) for scope in self.scopes for rule in scope.rules)
+        return {
+            "name": self.name,
+            "clientConfig": _client_config(self.path, target),
+            "rules": [rule.to_dict() for rule in rules],
+            "matchPolicy": "Equivalent",
+            **{name: selector for name, selector in selectors.items() if selector},
+            **({"matchConditions": conditions} if conditions else {}),
             "admissionReviewVersions": ["v1", "v1beta1"],
             "sideEffects": self._side_effects(),
-            "failurePolicy": self.failure,
+            "failurePolicy": self.failure_policy,
             "timeoutSeconds": self.timeout(target),
+            **({"reinvocationPolicy": "IfNeeded"} if self.kind == "mutating" else {}),
         }
-        return found | ({"reinvocationPolicy": "IfNeeded"} if self.kind == "mutating" else {})
 
-    def conditions(self, target: Target) -> list[conditions.Condition]:
-        """Its match conditions, where the cluster knows them."""
-        if not target.has_conditions:
-            return []
-        said = conditions.of(self.wanted)
-        if self.can_hinder_start:
-            said.append(conditions.not_starting(target.component_groups, everything=self._hinders_everything))
-        return said
-
-    def narrowed(self, target: Target) -> list[str]:
-        """What is to be known of policies that name namespaces which are exempt, beside others."""
-        found = [(each.policy, selectors.named_in_vain(each, target)) for each in self.wanted]
+    def exemption_notes(self, target: Target) -> list[str]:
+        """Return a note for each policy that lists exempt namespaces: it is not called for them."""
         return [
-            f"Policy {policy.name!r} names {', '.join(names)}, and is not asked there: exempt."
-            for policy, names in found
-            if names
+            f"Policy {scope.policy.name!r} is not called for namespaces that are exempt: {', '.join(namespaces)}."
+            for scope in self.scopes
+            if (namespaces := listed_exempt_namespaces(scope, target))
         ]
 
     def _side_effects(self) -> str:
-        effects = {each.policy.side_effects for each in self.wanted}
+        effects = {scope.policy.side_effects for scope in self.scopes}
         return _SIDE_EFFECTS["none" if effects == {"none"} else "none_on_dry_run"]
 
 
-def enough(needed: float, least: int) -> int:
-    """The whole seconds for a caller to wait that leave policies as many as they need; not less than some."""
-    return next((each for each in range(least, MAX_TIMEOUT) if budget(each) >= needed), MAX_TIMEOUT)
+def timeout_for(policy_seconds: float, minimum: int) -> int:
+    """Return the timeout of a client, in whole seconds, that leaves policies the time that they need."""
+    return next((seconds for seconds in range(minimum, MAX_TIMEOUT) if budget(seconds) >= policy_seconds), MAX_TIMEOUT)
 
 
-def webhooks(kind: AdmissionKind, policies: Sequence[AnyPolicy], target: Target) -> list[Webhook]:
-    """The entries for all policies of a kind, in their order.
+def build_webhooks(kind: AdmissionKind, policies: Sequence[AnyPolicy], target: Target) -> list[Webhook]:
+    """Return the webhooks for all policies of a kind, in their order.
 
-    One asks all of them; each has one of its own if that is wished, or they differ in what a failure is to mean, or in
-    the version of a resource.
+    One webhook calls all policies. Each policy has its own if the operator chose so, and if policies differ in their
+    failure policy or in the version of a resource.
     """
-    wanted = [PolicyScope.of(policy) for policy in policies if policy.kind == kind]
-    wanted = [each for each in wanted if each.rules and each.operations]
-    failures = {target.failure(each.policy) for each in wanted}
-    if target.per_policy or len(failures) > 1 or _hinders_converting(wanted):
-        return [Webhook(kind, (each,), each.policy, target.failure(each.policy)) for each in wanted]
-    return [Webhook(kind, tuple(wanted), None, failure) for failure in failures]
+    scopes = [PolicyScope.from_policy(policy) for policy in policies if policy.kind == kind]
+    scopes = [scope for scope in scopes if scope.rules and scope.operations]
+    failure_policies = {target.failure_policy_for(scope.policy) for scope in scopes}
+    if target.per_policy or len(failure_policies) > 1 or _prevents_conversion(scopes):
+        return [Webhook(kind, (scope,), scope.policy, target.failure_policy_for(scope.policy)) for scope in scopes]
+    return [Webhook(kind, tuple(scopes), None, failure_policy) for failure_policy in failure_policies]
 
 
-def _hinders_converting(wanted: Sequence[PolicyScope]) -> bool:
-    """Whether one policy wants a version of a resource that another wants in others too.
+def _prevents_conversion(scopes: Sequence[PolicyScope]) -> bool:
+    """Whether one policy matches one version of a resource, and another policy matches other versions too.
 
-    Requests are converted to the version that a rule names, but not where another rule of the webhook takes them as
-    they are; so the one would miss what it had seen alone.
+    API servers convert a request to the version of a rule, but not if another rule of the webhook matches the original
+    version. The first policy would miss requests that it would receive on its own.
     """
     return any(
         rule.version not in ("*", other.version) and both(replace(rule, version="*"), replace(other, version="*"))
-        for each in wanted
-        for rule in each.rules
-        for another in wanted
-        for other in another.rules
+        for scope in scopes
+        for rule in scope.rules
+        for other_scope in scopes
+        for other in other_scope.rules
     )
 
 
-def registration(kind: AdmissionKind, entries: Sequence[Webhook], target: Target) -> Json:
-    """The object that registers entries of a kind."""
+def build_configuration(kind: AdmissionKind, webhooks: Sequence[Webhook], target: Target) -> Json:
+    """Return the webhook configuration of a kind."""
+    suffix = ".static.k8s.io" if target.static else ""  # which API servers require for configurations in files
     return {
         "apiVersion": registered.API_VERSION,
-        "kind": _KINDS[kind],
-        "metadata": {"name": name(target), "labels": labels(target.name)},
-        "webhooks": [entry.written(target) for entry in entries],
+        "kind": _API_KINDS[kind],
+        "metadata": {"name": f"{target.name}{suffix}", "labels": labels_for(target.name)},
+        "webhooks": [webhook.to_dict(target) for webhook in webhooks],
     }
 
 
-def name(target: Target) -> str:
-    """Of the registrations; those in files have names that no other has."""
-    return f"{target.name}.static.k8s.io" if target.static else target.name
-
-
-def labels(instance: str) -> dict[str, str]:
-    """The labels of all objects: whose they are."""
+def labels_for(instance: str) -> dict[str, str]:
+    """Return the labels of all objects of an instance of this server."""
     return {
         "app.kubernetes.io/name": "webhooks",
         "app.kubernetes.io/instance": instance,
@@ -190,11 +186,11 @@ def labels(instance: str) -> dict[str, str]:
     }
 
 
-def _client(path: str, target: Target) -> Json:
-    where: Json = (
+def _client_config(path: str, target: Target) -> Json:
+    address: Json = (
         {"service": {"namespace": target.namespace, "name": target.name, "port": 443, "path": path}}
-        if target.by == "service"
+        if target.reached_by == "service"
         else {"url": f"{target.url}{path}"}
     )
     bundle = target.ca_bundle
-    return where | ({} if bundle is None else {"caBundle": base64.b64encode(bundle).decode()})
+    return address | ({} if bundle is None else {"caBundle": base64.b64encode(bundle).decode()})
