@@ -192,55 +192,71 @@ def test_side_effects_follow_from_the_policies(folder: Path) -> None:
         (
             'validating("pods")',
             ("--include-namespace", "kube-system"),
-            "--include-namespace kube-system: with failurePolicy Fail nothing could start",
+            "--include-namespace kube-system: with failurePolicy Fail no pod could start",
         ),
-        ('validating("pods")', ("--include-namespace", "webhooks"), "and we start there"),
-        ('validating("pods")', ("--include-namespace", "default"), "--include-namespace default: it is not exempt"),
-        ('validating("*/*")', ("--cluster-version", "1.27"), "no node is ready, and we never start"),
-        ('validating("nodes")', ("--cluster-version", "1.27"), "no node is ready, and we never start"),
-        ('validating("pods", namespaces=["kube-system"])', (), "wants kube-system alone, which is exempt"),
-        ('validating("pods", timeout=15)', ("--timeout", 10), "--timeout 10: the policies of validate.webhooks.svc.io"),
-        ('validating("pods", timeout=30)', (), "API servers wait for 30 s at most"),
-        ('validating("pods", name="_")', ("--per-policy",), "its name makes no DNS name"),
-        ('validating("pods")', ("--failure-policy", "two=Ignore"), "there is no policy of that name"),
-        ('validating("pods")', ("--failure-policy", "fail"), "it is Fail, Ignore, POLICY=Fail"),
-        ('validating("pods")', ("--url", "http://10.0.0.5"), "calls https://HOST"),
-        ('validating("pods")', ("--reached-by", "url"), "--reached-by url: give --url"),
-        ('validating("pods")', ("--static",), "--static: registrations in files name no Service"),
+        ('validating("pods")', ("--include-namespace", "webhooks"), "and the server runs there"),
+        (
+            'validating("pods")',
+            ("--include-namespace", "default"),
+            "--include-namespace default: not an exempt namespace",
+        ),
+        ('validating("*/*")', ("--cluster-version", "1.27"), "no node becomes ready, and the server never starts"),
+        ('validating("nodes")', ("--cluster-version", "1.27"), "no node becomes ready, and the server never starts"),
+        (
+            'validating("pods", namespaces=["kube-system"])',
+            (),
+            "it matches only exempt namespaces, so it would never be called: kube-system",
+        ),
+        (
+            'validating("pods", timeout=15)',
+            ("--timeout", 10),
+            "--timeout 10: validate.webhooks.svc.io: its policies may take 15 s",
+        ),
+        ('validating("pods", timeout=30)', (), "API servers wait for at most 30 s"),
+        ('validating("pods", name="_")', ("--per-policy",), "its webhook would have the invalid name"),
+        ('validating("pods")', ("--failure-policy", "two=Ignore"), "there is no policy with this name"),
+        ('validating("pods")', ("--failure-policy", "fail"), "must be Fail, Ignore, POLICY=Fail"),
+        ('validating("pods")', ("--url", "http://10.0.0.5"), "must have the form https://HOST"),
+        ('validating("pods")', ("--reached-by", "url"), "--reached-by url requires --url"),
+        ('validating("pods")', ("--static",), "--static: webhook configurations in files cannot use a Service"),
         (
             'validating("pods")',
             ("--static", "--reached-by", "localhost", "--cluster-version", "1.35"),
-            "from 1.36 on, not in 1.35",
+            "requires Kubernetes 1.36 or later, not 1.35",
         ),
-        ('validating("pods")', ("--cluster-version", "1.15"), "1.19 is the oldest"),
-        ('validating("pods")', ("--cluster-version", "new"), "'new' is no version"),
+        ('validating("pods")', ("--cluster-version", "1.15"), "the oldest supported version is 1.19"),
+        ('validating("pods")', ("--cluster-version", "new"), "'new' is not a version"),
         ('validating("pods")', ("--ca-bundle", "nothing.pem"), "nothing.pem: no such file"),
         ('validating("pods")', ("--ca-bundle", "certs/tls.pem"), "is no authority"),
         ('validating("pods")', ("--ca-bundle", "mine.py"), "no certificate in PEM form"),
-        ('validating("pods")', ("--ca-bundle", "certs/ca.pem", "--no-ca-bundle"), "one of them"),
+        ('validating("pods")', ("--ca-bundle", "certs/ca.pem", "--no-ca-bundle"), "are mutually exclusive"),
         ('validating("pods")', ("--check", "--kubeconfig", "none.yaml"), "none.yaml: no such file"),
         ('validating("pods")', ("--check",), "no cluster to ask"),
         ("authenticating", (), "give --url, or --reached-by localhost"),
-        ('validating("crd.projectcalico.org/*")', ("--cluster-version", "1.27"), "no node is ready"),
-        ('validating("pods")', ("--static", "--reached-by", "localhost", "--no-ca-bundle"), "would trust nobody"),
+        ('validating("crd.projectcalico.org/*")', ("--cluster-version", "1.27"), "no node becomes ready"),
+        (
+            'validating("pods")',
+            ("--static", "--reached-by", "localhost", "--no-ca-bundle"),
+            "would trust no certificate",
+        ),
         (
             'validating("pods")',
             ("--include-namespace", "webhooks", "--reached-by", "localhost"),
-            "--include-namespace webhooks: it is not exempt",
+            "--include-namespace webhooks: not an exempt namespace",
         ),
         (
             'validating("pods")',
             ("--exempt-namespace", "a", "--include-namespace", "a"),
-            "--include-namespace a and --exempt-namespace a: one of them",
+            "--include-namespace a and --exempt-namespace a are mutually exclusive",
         ),
         (
             'validating("pods")',
             ("--exempt-namespace", "Bad Name!"),
-            "--exempt-namespace 'Bad Name!': no namespace has such a name",
+            "--exempt-namespace 'Bad Name!': not a valid namespace",
         ),
-        ('validating("pods")', ("--namespace", "a.b"), "--namespace 'a.b': no namespace has such a name"),
-        ('validating("pods")', ("--name", "My_Name"), "--name 'My_Name': API servers take no such name"),
-        ('validating("pods")', ("--name", "a" * 64), "API servers take no such name"),
+        ('validating("pods")', ("--namespace", "a.b"), "--namespace 'a.b': not a valid namespace"),
+        ('validating("pods")', ("--name", "My_Name"), "--name 'My_Name': not a valid name"),
+        ('validating("pods")', ("--name", "a" * 64), "not a valid name"),
     ],
 )
 def test_refusals(folder: Path, decorator: str, options: tuple[object, ...], says: str) -> None:
@@ -251,7 +267,7 @@ def test_refusals(folder: Path, decorator: str, options: tuple[object, ...], say
 
 def test_everything_may_be_wanted_where_the_clusters_start_can_be_exempt(folder: Path) -> None:
     [webhook] = webhooks("--policies", policy(folder, 'validating("*/*")'), "--cluster-version", "1.28").values()
-    assert [each["name"] for each in webhook["matchConditions"]] == ["not-the-clusters-start"]
+    assert [each["name"] for each in webhook["matchConditions"]] == ["not-cluster-startup"]
     [webhook] = webhooks(
         "--policies", folder / "one.py", "--cluster-version", "1.27", "--failure-policy", "Ignore"
     ).values()
@@ -276,8 +292,8 @@ def test_a_covered_namespace_is_asked_about(folder: Path) -> None:
     ("options", "says"),
     [
         (("--name", "other"), "give --name mine, or --ca-bundle"),
-        (("--name", "mine", "--reached-by", "localhost", "--static"), "--static: nobody fills caBundle into files"),
-        (("--name", "mine", "--reached-by", "localhost"), "not into the API server's own files"),
+        (("--name", "mine", "--reached-by", "localhost", "--static"), "--static: no program sets caBundle in files"),
+        (("--name", "mine", "--reached-by", "localhost"), "not in the files of API servers"),
     ],
 )
 def test_who_would_trust_nobody_is_refused(folder: Path, options: tuple[str, ...], says: str) -> None:
@@ -308,7 +324,8 @@ def test_which_namespaces_are_exempt(options: tuple[str, ...], exempt: list[str]
         {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": exempt}
     ]
     text = run("--only", "webhook-configurations", "--policies", "library:required_labels", *options).stdout
-    assert f"# Not in {', '.join(exempt)}: a cluster starts from there" in text
+    comment = text.replace("\n# ", " ")
+    assert f"Exempt namespaces: {', '.join(exempt)}. They run what a cluster needs to start" in comment
 
 
 def test_the_networks_service_accounts_are_told_of_where_they_are_exempt(folder: Path) -> None:
@@ -321,7 +338,7 @@ def test_the_networks_service_accounts_are_told_of_where_they_are_exempt(folder:
         "localhost",
     )
     text = run(*told).stdout
-    assert "(with service accounts of calico-system) write" in text
+    assert "Components of the cluster, and service accounts of calico-system, are exempt" in text
     assert "'system:serviceaccounts:calico-system'" in text
     written("--policies", "others.py", "--exempt-namespace", "calico-system", "--reached-by", "localhost")
     assert run("--policies", "others.py", *told[2:], "-o", "out").exit_code == 0
@@ -331,7 +348,7 @@ def test_the_networks_service_accounts_are_told_of_where_they_are_exempt(folder:
 def test_a_policy_that_names_an_exempt_namespace_beside_others_is_told_of(folder: Path) -> None:
     file = policy(folder, 'validating("pods", namespaces=["kube-system", "a"])')
     ended = run("--policies", file, "--only", "webhook-configurations")
-    line = "Policy 'one' names kube-system, and is not asked there: exempt."
+    line = "Policy 'one' is not called for namespaces that are exempt: kube-system."
     assert ended.stderr == f"webhooks: {line}\n"
     assert f"# {line}\n" in ended.stdout
     assert run("--policies", file, "--only", "server").stderr == ""
@@ -370,15 +387,13 @@ def test_other_files_that_kubectl_applies_are_told(folder: Path) -> None:
     run(*told)
     for name in ("a.yml", "b.json", "c.txt"):
         (folder / "out" / name).touch()
-    assert run(*told, "--check").stdout.splitlines() == [
-        f"out/{name}: nothing of that name would be written" for name in ("a.yml", "b.json")
-    ]
+    assert run(*told, "--check").stdout.splitlines() == [f"out/{name}: not expected" for name in ("a.yml", "b.json")]
 
 
 def test_the_same_is_written_every_time_and_compared(folder: Path) -> None:
     told = ("--policies", "mine.py", "-o", "out")
     assert run(*told).stdout.splitlines() == [
-        f"wrote out/{name}" for name in ("1-namespace.yaml", "2-server.yaml", "3-registrations.yaml")
+        f"wrote out/{name}" for name in ("1-namespace.yaml", "2-server.yaml", "3-webhook-configurations.yaml")
     ]
     before = {path: path.read_bytes() for path in folder.joinpath("out").iterdir()}
     assert run(*told).exit_code == 0
@@ -393,7 +408,7 @@ def test_the_same_is_written_every_time_and_compared(folder: Path) -> None:
     missing = run(*told, "--check")
     assert missing.stdout.splitlines() == [
         "out/2-server.yaml: missing",
-        "out/4-mine.yaml: nothing of that name would be written",
+        "out/4-mine.yaml: not expected",
     ]
 
 
@@ -543,7 +558,7 @@ def test_registrations_from_files(folder: Path) -> None:
     assert static["metadata"]["name"] == "webhooks.static.k8s.io"
     assert static["webhooks"][0]["clientConfig"]["url"] == "https://127.0.0.1:8443/admission/validate"
     kubernetes_validate.validate(static, "1.36", strict=True)
-    assert not (folder / "out" / "3-registrations.yaml").exists()
+    assert not (folder / "out" / "3-webhook-configurations.yaml").exists()
 
 
 def test_event_limits_come_along_with_their_files(folder: Path) -> None:
@@ -587,11 +602,11 @@ def test_files_that_have_no_place_in_a_cluster(folder: Path) -> None:
         "apiVersion: webhooks.svc.io/v1alpha1\nkind: WebhookConfiguration\npolicies: [{use: ../mine.py}]\n"
     )
     told = ("--config", "deploy/webhooks.yaml", "--ca-bundle", "certs/ca.pem")
-    assert "mine.py is not below the folder of this file" in refused(*told)
+    assert "mine.py is not in the folder of this file or below it" in refused(*told)
     (folder / "big.py").write_text(POLICIES + "#" * 1024 * 1024)
-    assert "over 1 MiB" in refused("--policies", "big.py")
+    assert "larger than 1 MiB" in refused("--policies", "big.py")
     (folder / "other").mkdir()
     (folder / "other" / "mine.py").write_text(OTHERS)
-    assert "another file would have its place" in refused(
+    assert "another file would have the same path" in refused(
         "--policies", "mine.py", "--policies", "other/mine.py", "--url", "https://x"
     )

@@ -60,7 +60,13 @@ def test_whatever_is_named_is_there() -> None:
         lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
         named |= set(re.findall(rf"{HOME}/([\w./-]*\w)", "\n".join(lines)))
     assert named - {"certs"} <= made | {file.name for file in (SIDECAR / "webhooks").iterdir()}
-    assert {"authorize.yaml", "authenticate.yaml", "images.yaml", "callers.yaml", "admission.yaml"} <= named
+    assert {
+        "authorize.yaml",
+        "authenticate.yaml",
+        "images.yaml",
+        "admission-kubeconfig.yaml",
+        "admission.yaml",
+    } <= named
 
 
 def test_all_ask_where_the_server_answers() -> None:
@@ -69,7 +75,7 @@ def test_all_ask_where_the_server_answers() -> None:
     for name in ("authorize", "authenticate", "images"):
         [cluster] = content(f"webhooks/{name}.yaml")["clusters"]
         assert cluster["cluster"]["server"] == f"{url}/{name}"
-    [user] = content("webhooks/callers.yaml")["users"]
+    [user] = content("webhooks/admission-kubeconfig.yaml")["users"]
     assert user["name"] == url.removeprefix("https://")
     asked = [webhook["clientConfig"]["url"] for each in registrations() for webhook in each["webhooks"]]
     assert asked == [f"{url}/admission/mutate", f"{url}/admission/validate"]

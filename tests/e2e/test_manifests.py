@@ -84,7 +84,7 @@ class Served:
         """The file of the registrations."""
         url = ("--reached-by", "url", "--url", f"https://127.0.0.1:{self.port}", "--ca-bundle", self.certs / "ca.pem")
         written(self.folder, "--policies", POLICIES, "--only", "webhook-configurations", "-o", "out", *url, *options)
-        return self.folder / "out" / "3-registrations.yaml"
+        return self.folder / "out" / "3-webhook-configurations.yaml"
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_each_policy_by_itself_behind_a_service(another: Another, served: Served
     policies = [part for name in names for part in ("--policies", name)]
     told = ("--only", "webhook-configurations", "--per-policy", "-o", "out", "--ca-bundle", served.certs / "ca.pem")
     written(served.folder, *policies, *told)
-    file = served.folder / "out" / "3-registrations.yaml"
+    file = served.folder / "out" / "3-webhook-configurations.yaml"
     paths = {
         webhook["clientConfig"]["service"]["path"]
         for registration in yaml.safe_load_all(file.read_text())
@@ -169,10 +169,10 @@ def test_drift_is_told(another: Another, served: Served) -> None:
     admin("patch", KINDS[1], "webhooks", "--type=json", "-p", json.dumps(patch))
     assert written(served.folder, *told, code=1) == (
         "ValidatingWebhookConfiguration webhooks: webhooks[validate.webhooks.svc.io].failurePolicy: "
-        '"Ignore" is there, "Fail" would be written\n'
+        'expected "Fail", but is "Ignore"\n'
     )
     admin("label", KINDS[1], "webhooks", "app.kubernetes.io/managed-by=others", "--overwrite")
-    assert "not ours" in written(served.folder, *told, code=1)
+    assert "belongs to another program" in written(served.folder, *told, code=1)
     admin("delete", KINDS[1], "webhooks")
     assert written(served.folder, *told, code=1) == "ValidatingWebhookConfiguration webhooks: missing\n"
 

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from webhooks import AccessReview, NoOpinion, authorizing
-from webhooks.manifests import access
+from webhooks.manifests.conditions import authorization_conditions
 from webhooks.manifests.target import Target
 from webhooks.policy.model import Policy
 from webhooks.reviews import authorization
@@ -69,7 +69,7 @@ def specs(draw: st.DrawFn) -> Json:
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(policies(), st.lists(specs(), min_size=4, max_size=8))
 def test_what_a_policy_wants_is_asked(found: list[Policy], about: list[Json]) -> None:
-    conditions = access.conditions(found, Target().component_groups)
+    conditions = authorization_conditions(found, Target().component_groups)
     for spec in about:
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
         review = authorization.decode(written(body))
@@ -83,7 +83,7 @@ def test_the_clusters_own_components_are_not_asked_about() -> None:
     def everything(review: AccessReview) -> NoOpinion:
         return NoOpinion()
 
-    conditions = access.conditions([everything], Target(exempted=("network",)).component_groups)
+    conditions = authorization_conditions([everything], Target(exempt_namespaces=("network",)).component_groups)
     attributes = {"resourceAttributes": {"verb": "get", "group": "", "resource": "pods", "subresource": ""}}
 
     def asked(user: str, *groups: str) -> bool:

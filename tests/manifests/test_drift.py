@@ -8,18 +8,18 @@ import pytest
 
 from webhooks.manifests import drift
 from webhooks.manifests.deployment import Workload
-from webhooks.manifests.server_files import Sources
+from webhooks.manifests.server_files import ServerFiles
 from webhooks.manifests.target import Target
 from webhooks.settings import Settings
 
 Json = dict[str, Any]
-WORKLOAD = Workload(Settings(sync_ca_bundle=None), Sources(), Target(image="webhooks:1"))
+WORKLOAD = Workload.from_settings(Settings(sync_ca_bundle=None), ServerFiles(), Target(image="webhooks:1"))
 
 
 def lines(wanted: Json, change: Callable[[Json], object]) -> list[str]:
     there = copy.deepcopy(wanted)
     change(there)
-    return list(drift.different(wanted, there))
+    return list(drift.compare_objects(wanted, there))
 
 
 def _pod(there: Json) -> Json:
@@ -33,17 +33,26 @@ def _container(there: Json) -> Json:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda it: _pod(it).pop("automountServiceAccountToken"), "automountServiceAccountToken: nothing is there"),
-        (lambda it: _container(it)["securityContext"].pop("allowPrivilegeEscalation"), "nothing is there, false would"),
-        (lambda it: _container(it)["securityContext"].update(privileged=True), "privileged: true is there"),
-        (lambda it: _container(it)["securityContext"].update(runAsUser=0), "runAsUser: 0 is there"),
-        (lambda it: _pod(it)["securityContext"].update(supplementalGroups=[0]), "supplementalGroups: [0] is there"),
-        (lambda it: _container(it).update(command=["sh"]), 'command: ["sh"] is there, and would not be written'),
+        (
+            lambda it: _pod(it).pop("automountServiceAccountToken"),
+            "automountServiceAccountToken: expected false, but is not set",
+        ),
+        (
+            lambda it: _container(it)["securityContext"].pop("allowPrivilegeEscalation"),
+            "allowPrivilegeEscalation: expected false, but is not set",
+        ),
+        (lambda it: _container(it)["securityContext"].update(privileged=True), "privileged: not expected: true"),
+        (lambda it: _container(it)["securityContext"].update(runAsUser=0), "runAsUser: not expected: 0"),
+        (
+            lambda it: _pod(it)["securityContext"].update(supplementalGroups=[0]),
+            "supplementalGroups: not expected: [0]",
+        ),
+        (lambda it: _container(it).update(command=["sh"]), 'command: not expected: ["sh"]'),
         (lambda it: _container(it).update(env=[{"name": "A", "value": "b"}]), "env: "),
         (lambda it: _container(it).update(envFrom=[{"secretRef": {"name": "a"}}]), "envFrom: "),
-        (lambda it: _pod(it).update(hostNetwork=True), "hostNetwork: true is there, and would not be written"),
-        (lambda it: _pod(it).update(hostPID=True), "hostPID: true"),
-        (lambda it: _pod(it).update(hostIPC=True), "hostIPC: true"),
+        (lambda it: _pod(it).update(hostNetwork=True), "hostNetwork: not expected: true"),
+        (lambda it: _pod(it).update(hostPID=True), "hostPID: not expected: true"),
+        (lambda it: _pod(it).update(hostIPC=True), "hostIPC: not expected: true"),
         (lambda it: _pod(it).update(initContainers=[{"name": "a"}]), "initContainers: "),
     ],
 )
@@ -57,7 +66,7 @@ def test_of_a_deployment(change: Callable[[Json], object], says: str) -> None:
     [
         (lambda it: it["spec"]["selector"].update(tier="front"), "spec.selector.tier"),
         (lambda it: it["spec"].update(selector={"app": "other"}), "spec.selector"),
-        (lambda it: it["spec"].update(type="NodePort"), 'spec.type: "NodePort" is there, "ClusterIP" would be'),
+        (lambda it: it["spec"].update(type="NodePort"), 'spec.type: expected "ClusterIP", but is "NodePort"'),
         (lambda it: it["spec"].update(externalIPs=["10.0.0.1"]), "spec.externalIPs"),
     ],
 )
@@ -81,7 +90,7 @@ def test_of_a_network_policy(change: Callable[[Json], object], says: str) -> Non
 
 
 def test_rights_that_somebody_added() -> None:
-    role = Workload(Settings(sync_ca_bundle="webhooks"), Sources(), Target()).rights()[0]
+    role = Workload.from_settings(Settings(sync_ca_bundle="webhooks"), ServerFiles(), Target()).rbac()[0]
     [line] = lines(role, lambda it: it["rules"][0].update(nonResourceURLs=["*"]))
     assert "rules[0].nonResourceURLs" in line
 

@@ -13,7 +13,7 @@ from webhooks.config.models import MatchOverride
 from webhooks.config.policies import _admission_match
 from webhooks.manifests import conditions, webhook_configurations
 from webhooks.manifests.scope import PolicyScope
-from webhooks.manifests.target import CURRENT, SYSTEM, Target, Version
+from webhooks.manifests.target import LATEST_VERSION, SYSTEM_NAMESPACES, Target, Version
 from webhooks.policy.model import Policy
 from webhooks.reviews import admission
 
@@ -151,8 +151,8 @@ def test_what_a_policy_wants_is_sent(
 ) -> None:
     target = Target(per_policy=per_policy, version=version)
     kind = found[0].kind
-    entries = webhook_configurations.webhooks(kind, found, target)
-    written_entries = [entry.written(target) for entry in entries]
+    entries = webhook_configurations.build_webhooks(kind, found, target)
+    written_entries = [entry.to_dict(target) for entry in entries]
     assert [invalid(each) for each in written_entries] == [[]] * len(written_entries)
     labels = {name: {"kubernetes.io/metadata.name": name} if version > Version(1, 20) else {} for name in NAMESPACES}
     for body, policy in product(bodies, found):
@@ -162,7 +162,7 @@ def test_what_a_policy_wants_is_sent(
         asking = [
             each
             for entry, each in zip(entries, written_entries, strict=True)
-            if policy in [one.policy for one in entry.wanted]
+            if policy in [one.policy for one in entry.scopes]
         ]
         assert any(selects(each, body, labels) for each in asking), (policy, asking)
 
@@ -170,10 +170,10 @@ def test_what_a_policy_wants_is_sent(
 def _is_exempt(body: Json, target: Target) -> bool:
     """Where nobody is to be asked: some namespaces, and what the cluster's own components write when it starts."""
     request = body["request"]
-    return request.get("namespace") in target.exempt
+    return request.get("namespace") in target.all_exempt_namespaces
 
 
-@pytest.mark.parametrize("namespace", [*SYSTEM, "webhooks"])
+@pytest.mark.parametrize("namespace", [*SYSTEM_NAMESPACES, "webhooks"])
 @pytest.mark.parametrize("version", [Version(1, 24), Version(1, 37)], ids=str)
 def test_own_and_system_namespaces_are_left_out(namespace: str, version: Version) -> None:
     @validating("*/*", operations=["*"])
@@ -181,11 +181,11 @@ def test_own_and_system_namespaces_are_left_out(namespace: str, version: Version
         return Allow()
 
     target = Target(version=version)
-    [entry] = webhook_configurations.webhooks("validating", [everything], target)
+    [entry] = webhook_configurations.build_webhooks("validating", [everything], target)
     labels = {namespace: {"kubernetes.io/metadata.name": namespace}, "a": {"kubernetes.io/metadata.name": "a"}}
     thing = {"metadata": {"name": "web"}}
-    assert not selects(entry.written(target), admission_body("CREATE", thing, namespace=namespace), labels)
-    assert selects(entry.written(target), admission_body("CREATE", thing, namespace="a"), labels)
+    assert not selects(entry.to_dict(target), admission_body("CREATE", thing, namespace=namespace), labels)
+    assert selects(entry.to_dict(target), admission_body("CREATE", thing, namespace="a"), labels)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_starting_cluster_is_left_alone(user: str, groups: list[str], resource
         return Allow()
 
     target = Target()
-    [entry] = webhook_configurations.webhooks("validating", [everything], target)
+    [entry] = webhook_configurations.build_webhooks("validating", [everything], target)
     namespaced = resource == "v1/pods"
     body = admission_body(
         "UPDATE",
@@ -232,13 +232,13 @@ def test_a_starting_cluster_is_left_alone(user: str, groups: list[str], resource
         userInfo={"username": user, "groups": groups},
     )
     labels = {"a": {"kubernetes.io/metadata.name": "a"}}
-    assert selects(entry.written(target), body, labels) is asked
+    assert selects(entry.to_dict(target), body, labels) is asked
 
 
-def _sent(policy: Policy, body: Json, version: Version = CURRENT) -> bool:
-    [entry] = webhook_configurations.webhooks(policy.kind, [policy], Target(version=version))
+def _sent(policy: Policy, body: Json, version: Version = LATEST_VERSION) -> bool:
+    [entry] = webhook_configurations.build_webhooks(policy.kind, [policy], Target(version=version))
     labelled = {"kubernetes.io/metadata.name": "a"} if version > Version(1, 21) else {}
-    return selects(entry.written(Target(version=version)), body, {"a": labelled})
+    return selects(entry.to_dict(Target(version=version)), body, {"a": labelled})
 
 
 def _policy(*rules: str, operator_match: Json | None = None, **told: Any) -> Policy:
@@ -285,8 +285,8 @@ def test_who_asks_about_everything_leaves_a_starting_cluster_alone(
     rule: str, resource: str, namespace: str, user: str, asked: bool
 ) -> None:
     """Whatever is in no namespace may be what a network needs, and no selector of namespaces leaves that out."""
-    target = Target(exempted=("calico-system",))
-    [entry] = webhook_configurations.webhooks("validating", [_policy(rule)], target)
+    target = Target(exempt_namespaces=("calico-system",))
+    [entry] = webhook_configurations.build_webhooks("validating", [_policy(rule)], target)
     groups = ["system:authenticated"]
     if user.startswith("system:serviceaccount:"):
         groups.append(f"system:serviceaccounts:{user.split(':')[2]}")
@@ -294,14 +294,15 @@ def test_who_asks_about_everything_leaves_a_starting_cluster_alone(
         "CREATE", {}, resource=resource, namespace=namespace, userInfo={"username": user, "groups": groups}
     )
     labels = {name: {"kubernetes.io/metadata.name": name} for name in ("default", "calico-system")}
-    assert selects(entry.written(target), body, labels) is asked
+    assert selects(entry.to_dict(target), body, labels) is asked
 
 
 def test_the_network_has_a_group_of_its_own() -> None:
     entries = [
-        webhook_configurations.webhooks("validating", [_policy(rule)], Target()) for rule in ("cilium.io/*", "apps/*")
+        webhook_configurations.build_webhooks("validating", [_policy(rule)], Target())
+        for rule in ("cilium.io/*", "apps/*")
     ]
-    assert [entry.can_hinder_start for [entry] in entries] == [True, False]
+    assert [entry.can_block_startup for [entry] in entries] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -318,8 +319,8 @@ def test_the_network_has_a_group_of_its_own() -> None:
     ],
 )
 def test_api_servers_take_what_is_written(policies: list[Policy]) -> None:
-    entries = webhook_configurations.webhooks("validating", policies, Target())
-    assert [invalid(entry.written(Target())) for entry in entries] == [[]]
+    entries = webhook_configurations.build_webhooks("validating", policies, Target())
+    assert [invalid(entry.to_dict(Target())) for entry in entries] == [[]]
 
 
 TIER, OWNER = {"tier": "front"}, {"owner": "me"}
@@ -391,14 +392,14 @@ def test_what_no_policy_wants_is_not_sent(policy: Policy, request_: Json) -> Non
 )
 def test_policies_that_go_by_different_things_share_a_webhook(resource: str, user: str, sent: bool) -> None:
     policies = [_policy("pods").with_name("all"), _policy("configmaps", users=["bob"]).with_name("bobs")]
-    [entry] = webhook_configurations.webhooks("validating", policies, Target())
+    [entry] = webhook_configurations.build_webhooks("validating", policies, Target())
     body = admission_body(obj={}, resource=resource, namespace="a", userInfo={"username": user})
-    webhook = entry.written(Target())
+    webhook = entry.to_dict(Target())
     assert selects(webhook, body, {"a": {}}) is sent
-    assert [each["name"] for each in webhook["matchConditions"]] == ["wanted"]
+    assert [each["name"] for each in webhook["matchConditions"]] == ["matches-a-policy"]
 
 
 def test_conditions_of_one_webhook_have_names_that_differ_only_where_they_must() -> None:
     policy = _policy(namespaces=["team-*"], names=["web-*"], operator_match={"namespaces": ["team-a*"]})
-    found = [each.name for each in conditions.of([PolicyScope.of(policy)])]
+    found = [each.name for each in conditions.admission_conditions([PolicyScope.from_policy(policy)])]
     assert found == ["namespaces", "namespaces-2", "names"]

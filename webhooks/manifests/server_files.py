@@ -11,8 +11,9 @@ from typing import Any
 
 from webhooks.config.file import Configuration
 from webhooks.errors import ConfigurationError, unreadable
-from webhooks.plugins import admission_configuration, loader
-from webhooks.policy import loader as loading
+from webhooks.plugins import admission_configuration
+from webhooks.plugins.loader import GROUP
+from webhooks.policy.loader import bundled_files, policy_files
 from webhooks.policy.model import AnyPolicy
 from webhooks.settings import Limits, Settings
 
@@ -83,7 +84,7 @@ def collect(settings: Settings, policies: Iterable[AnyPolicy], configuration: Co
 
 def _add_policies(files: ServerFiles, policies: Iterable[AnyPolicy]) -> None:
     """Add the files of policies, in the order of the policies. The image contains the bundled ones."""
-    bundled = {str(path): name for name, path in loading.bundled_files().items()}
+    bundled = {str(path): name for name, path in bundled_files().items()}
     package = Path(str(resources.files("webhooks")))
     for home in dict.fromkeys(policy.origin.module_file for policy in policies):
         path = Path(home)
@@ -99,13 +100,13 @@ def _add_configuration(files: ServerFiles, configuration: Configuration) -> None
     _add_file(files.configuration, "webhooks.yaml", configuration.file)
     files.arguments.append(f"--config={MOUNT_PATH}/webhooks.yaml")
     folder = _normalize(configuration.file).parent
-    for path in dict.fromkeys(file for place in configuration.places for file in loading.policy_files(place)):
+    for path in dict.fromkeys(file for place in configuration.places for file in policy_files(place)):
         _add_file(files.policies, _relative_path(path, folder, configuration.file), path)
 
 
 def _add_plugins(files: ServerFiles, admission_config: Path) -> None:
     _add_file(files.configuration, "admission.yaml", admission_config)
-    plugins = {entry_point.name for entry_point in entry_points(group=loader.GROUP)}
+    plugins = {entry_point.name for entry_point in entry_points(group=GROUP)}
     for entry in admission_configuration.read(admission_config, plugins):
         if isinstance(entry.configuration, Path):
             path = _relative_path(entry.configuration, _normalize(admission_config).parent, admission_config)

@@ -115,7 +115,7 @@ def _check_webhook(webhook: Webhook, target: Target) -> Iterator[str]:
 
 
 def _check_included_namespaces(target: Target) -> Iterator[str]:
-    for namespace in target.included_namespaces:
+    for namespace in sorted(target.default_exempt_namespaces & set(target.included_namespaces)):
         reason = "the server runs there" if namespace == target.namespace else "the cluster starts from there"
         yield (
             f"--include-namespace {namespace}: with failurePolicy Fail no pod could start there while the server does "
