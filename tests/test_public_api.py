@@ -17,8 +17,8 @@ PUBLIC = {
     "webhooks": """
         AccessReview AdmissionReview Allow Authenticated ConfigurationError Container Decision Deny Identity Image
         ImageReference ImageReview MalformedReview Mutation NoOpinion Opinion Patch Policy Replace TokenReview
-        Unauthenticated User WebhooksError authenticating authorizing bundled create_app deny_new field image_policy
-        introduced items load mutating parse_quantity pointer validating
+        Unauthenticated User WORKLOADS WebhooksError authenticating authorizing bundled create_app deny_new field
+        image_policy introduced items load mutating parse_quantity pointer validating
     """,
     "webhooks.auth": "Authenticator OidcIssuer TokenFile",
     "webhooks.plugins": "Document FieldError Model PluginContext duration field_error load one_of",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from webhooks.objects.json_patch import pointer as pointer
     from webhooks.objects.pods import Container as Container
     from webhooks.objects.pods import Image as Image
+    from webhooks.policy.decorators import WORKLOADS as WORKLOADS
     from webhooks.policy.decorators import authenticating as authenticating
     from webhooks.policy.decorators import authorizing as authorizing
     from webhooks.policy.decorators import image_policy as image_policy
@@ -71,6 +72,7 @@ else:
             "TokenReview": "webhooks.reviews.authentication",
             "Unauthenticated": "webhooks.reviews.outcomes",
             "User": "webhooks.reviews.user",
+            "WORKLOADS": "webhooks.policy.decorators",
             "WebhooksError": "webhooks.errors",
             "authenticating": "webhooks.policy.decorators",
             "authorizing": "webhooks.policy.decorators",

@@ -5,6 +5,7 @@ import pytest
 
 import webhooks
 from webhooks import (
+    WORKLOADS,
     AccessReview,
     Allow,
     Authenticated,
@@ -26,6 +27,7 @@ from webhooks.kube.globs import EVERYTHING
 from webhooks.kube.resource_rules import Rule
 from webhooks.policy.matching import AccessMatch, AdmissionMatch, AnyMatch, ImageMatch
 
+from ..policies.objects import RESOURCES as POD_RESOURCES
 from ..support.builders import admission_review, pod
 
 Decorator = Callable[..., Any]
@@ -261,6 +263,13 @@ def test_conditions_of_admission_policies(decorator: Any) -> None:
         assert policy.match.matches_resource(review)
         assert policy.match.matches(review)
     assert not policy.match.matches(admission_review("DELETE", old=pod(), namespace="team-b"))
+
+
+def test_workloads_match_every_resource_with_a_pod_template() -> None:
+    policy = validating(*WORKLOADS, operations=["CREATE"])(allow)
+    resources = (resource for kind, resource in POD_RESOURCES.items() if kind != "Pod")
+    assert all(policy.matches_resource(admission_review(resource=resource)) for resource in resources)
+    assert not policy.matches_resource(admission_review(resource="v1/pods"))
 
 
 def test_authorizers_may_match_only_paths() -> None:

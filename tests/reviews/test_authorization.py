@@ -169,6 +169,22 @@ def test_every_policy_has_its_own_review() -> None:
     assert (access.copy().user, access.copy().extra) == ("jane", {"a": ("b",)})
 
 
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"verb": "create", "group": "authorization.k8s.io", "resource": "selfsubjectaccessreviews"}, True),
+        ({"verb": "create", "group": "authorization.svc.io", "resource": "selfsubjectrulesreviews"}, True),
+        ({"verb": "create", "group": "authentication.k8s.io", "resource": "selfsubjectreviews"}, True),
+        ({"verb": "delete", "group": "authorization.k8s.io", "resource": "selfsubjectaccessreviews"}, False),
+        ({"verb": "create", "group": "authorization.k8s.io", "resource": "subjectaccessreviews"}, False),
+        ({"verb": "create", "group": "example.org", "resource": "selfsubjectaccessreviews"}, False),
+        ({"nonResourceAttributes": {"path": "/selfsubject", "verb": "create"}}, False),
+    ],
+)
+def test_self_reviews(spec: Json, expected: bool) -> None:
+    assert access_review(**spec).is_self_review is expected
+
+
 @given(st.text(), st.sampled_from([Allow, NoOpinion, Deny]))
 def test_any_reason_reaches_the_caller(reason: str, outcome: Any) -> None:
     body = access_body(verb="get")

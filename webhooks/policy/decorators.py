@@ -20,6 +20,9 @@ from webhooks.reviews.authorization import AccessReview
 from webhooks.reviews.images import ImageReview
 from webhooks.reviews.outcomes import Decision, Identity, Mutation, Opinion
 
+# Resource rules for all built-in objects that have a pod template, for decorators: @validating("pods", *WORKLOADS).
+WORKLOADS = ("replicationcontrollers", "podtemplates", "apps/*", "batch/*")
+
 _DEFAULT_OPERATIONS = ("CREATE", "UPDATE", "CONNECT")
 
 _AuthenticatingFunction: TypeAlias = Callable[..., Identity | Awaitable[Identity]]

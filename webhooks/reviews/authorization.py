@@ -83,6 +83,12 @@ class _Reply(msgspec.Struct):
 
 
 _encode = msgspec.json.Encoder().encode
+_REVIEW_GROUPS = (
+    "authorization.k8s.io",
+    "authentication.k8s.io",
+    "authorization.svc.io",
+    "authentication.svc.io",
+)
 _NO_RESOURCE = ResourceAttributes()
 _NO_PATH = NonResourceAttributes()
 
@@ -150,6 +156,11 @@ class AccessReview:
         self.path = non_resource.path
         self.field_selector = resource.field_selector
         self.label_selector = resource.label_selector
+
+    @property
+    def is_self_review(self) -> bool:
+        """Whether users ask about their own identity or rights (``kubectl auth can-i``), which changes nothing."""
+        return self.group in _REVIEW_GROUPS and self.resource.startswith("selfsubject") and self.verb == "create"
 
     @property
     def match_key(self) -> Hashable:
