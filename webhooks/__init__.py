@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from webhooks.objects.fields import field as field
     from webhooks.objects.fields import items as items
     from webhooks.objects.image_references import ImageReference as ImageReference
-    from webhooks.objects.json_patch import pointer as pointer
+    from webhooks.objects.json_pointer import pointer as pointer
     from webhooks.objects.pods import Container as Container
     from webhooks.objects.pods import Image as Image
     from webhooks.policy.decorators import WORKLOADS as WORKLOADS
@@ -86,7 +86,7 @@ else:
             "load": "webhooks.policy.loader:load_file",
             "mutating": "webhooks.policy.decorators",
             "parse_quantity": "webhooks.kube.quantities",
-            "pointer": "webhooks.objects.json_patch",
+            "pointer": "webhooks.objects.json_pointer",
             "validating": "webhooks.policy.decorators",
         },
     )

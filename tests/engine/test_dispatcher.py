@@ -30,7 +30,7 @@ from webhooks import (
 from webhooks.engine.dispatcher import Verdict, budget
 from webhooks.errors import MalformedReview, PolicyFailure, PolicyTimeout
 from webhooks.kube.globs import Globs
-from webhooks.objects.json_patch import MAX_OPERATIONS
+from webhooks.objects.json_diff import MAX_OPERATIONS
 from webhooks.policy.exemptions import Exemption
 from webhooks.policy.model import OUTCOMES, Kind
 from webhooks.reviews import admission

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhooks.objects.copy_on_write import DraftDict, DraftList, draft, settle
-from webhooks.objects.json_patch import diff
+from webhooks.objects.copy_on_write import CowDict, CowList, copy_on_write, materialize
+from webhooks.objects.json_diff import diff
 
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.0, -0.0, 1.0, 1.5]) | st.text(max_size=2)
 KEYS = st.sampled_from(["a", "b", "c", "d", "/"])
@@ -256,7 +256,7 @@ def is_json(value):
 def test_a_draft_behaves_as_a_deep_copy(tree, program):
     before, twin = text(tree), copy.deepcopy(tree)
     shared = copy.deepcopy(tree)
-    work = draft(shared)
+    work = copy_on_write(shared)
     for step in program:
         value = step[4]
         left = perform(work, step, copy.deepcopy(value))
@@ -265,7 +265,7 @@ def test_a_draft_behaves_as_a_deep_copy(tree, program):
         assert text(work) == text(twin)
         assert work == twin
         assert text(shared) == before
-    result = settle(work)
+    result = materialize(work)
     assert result == twin
     assert orjson.dumps(result, option=orjson.OPT_SORT_KEYS) == orjson.dumps(twin, option=orjson.OPT_SORT_KEYS)
     assert is_plain(result)
@@ -282,30 +282,30 @@ def test_a_draft_behaves_as_a_deep_copy(tree, program):
 def test_every_reader_of_a_dict_hands_out_private_containers(name, key):
     tree = {"b": [{"x": []}], "a": {"y": {"z": 1}}}
     before, twin = text(tree), copy.deepcopy(tree)
-    work = draft(tree)
+    work = copy_on_write(tree)
     left = attempt(lambda: spoil(DICT_READS[name](work, key, {"own": 1})))
     right = attempt(lambda: spoil(DICT_READS[name](twin, key, {"own": 1})))
     assert left == right
     assert text(tree) == before
     assert text(work) == text(twin)
-    assert settle(work) == twin
+    assert materialize(work) == twin
 
 
 @pytest.mark.parametrize("name", LIST_READS)
 def test_every_reader_of_a_list_hands_out_private_containers(name):
     tree = {"list": [[3, {}], [1, {}], [2, {}]]}
     before, twin = text(tree), copy.deepcopy(tree)
-    work = draft(tree)
+    work = copy_on_write(tree)
     left = attempt(lambda: spoil(LIST_READS[name](work["list"], 1, [0])))
     right = attempt(lambda: spoil(LIST_READS[name](twin["list"], 1, [0])))
     assert left == right
     assert text(tree) == before
     assert text(work) == text(twin)
-    assert settle(work) == twin
+    assert materialize(work) == twin
 
 
 def test_both_readers_and_writers_give_plain_types_where_a_copy_would():
-    work = draft(pod())
+    work = copy_on_write(pod())
     assert type(work.copy()) is type(dict(work)) is type(work | {}) is type({} | work) is type(type(work)()) is dict
     row = work["spec"]["matrix"]
     made = [row.copy(), row[:], operator.add(row, []), operator.add([], row), row * 1, type(row)()]
@@ -316,21 +316,21 @@ def test_both_readers_and_writers_give_plain_types_where_a_copy_would():
 
 
 def test_two_reads_give_the_same_draft():
-    work = draft(pod())
+    work = copy_on_write(pod())
     labels = work["metadata"]["labels"]
-    assert isinstance(labels, DraftDict)
+    assert isinstance(labels, CowDict)
     assert labels is work["metadata"].get("labels") is dict(work["metadata"])["labels"]
     assert labels is next(iter(work["metadata"].values()))
     work["spec"]["containers"][0]["tty"] = True
-    assert isinstance(work["spec"]["containers"], DraftList)
+    assert isinstance(work["spec"]["containers"], CowList)
     assert next(iter(work["spec"]["containers"]))["tty"]
 
 
 def test_what_was_not_reached_is_shared():
     tree = pod()
-    work = draft(tree)
+    work = copy_on_write(tree)
     work["metadata"]["labels"]["x"] = "y"
-    result = settle(work)
+    result = materialize(work)
     assert is_plain(result)
     assert result["spec"] is tree["spec"]
     assert result["metadata"]["annotations"] is tree["metadata"]["annotations"]
@@ -339,10 +339,10 @@ def test_what_was_not_reached_is_shared():
 
 def test_neighbours_of_an_edited_element_are_shared():
     tree = pod()
-    work = draft(tree)
+    work = copy_on_write(tree)
     work["spec"]["containers"].insert(0, {"name": "s"})
     work["spec"]["containers"][1]["image"] = "z"
-    result = settle(work)
+    result = materialize(work)
     assert result["spec"]["containers"][2] is tree["spec"]["containers"][1]
     assert result["spec"]["containers"][1]["env"] is tree["spec"]["containers"][0]["env"]
     assert result["spec"]["volumes"] is tree["spec"]["volumes"]
@@ -351,62 +351,62 @@ def test_neighbours_of_an_edited_element_are_shared():
 
 def test_what_only_was_read_settles_to_the_base():
     tree = pod()
-    work = draft(tree)
+    work = copy_on_write(tree)
     json.dumps(work)
-    assert settle(work) is tree
-    assert settle(work["spec"]["containers"]) is tree["spec"]["containers"]
+    assert materialize(work) is tree
+    assert materialize(work["spec"]["containers"]) is tree["spec"]["containers"]
 
 
 def test_what_was_changed_back_settles_to_the_base():
     tree = pod()
-    work = draft(tree)
+    work = copy_on_write(tree)
     work["metadata"]["labels"]["app"] = "".join(["sh", "op"])
     work["spec"]["containers"].append(1)
     work["spec"]["containers"].pop()
     work["spec"] = work.pop("spec")
-    assert settle(work) is tree
+    assert materialize(work) is tree
 
 
 @pytest.mark.parametrize(("old", "new"), [(1, True), (1, 1.0), (0.0, -0.0), (0, False), (None, False)])
 def test_equal_is_not_always_unchanged(old, new):
     for tree in ({"a": old}, [old]):
-        work = draft(tree)
+        work = copy_on_write(tree)
         work["a" if isinstance(tree, dict) else 0] = new
-        assert repr(settle(work)) == repr(tree).replace(repr(old), repr(new))
+        assert repr(materialize(work)) == repr(tree).replace(repr(old), repr(new))
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1])
 def test_integers_beyond_64_bits_are_no_json_for_the_api(number):
     with pytest.raises(TypeError, match="int64"):
-        settle({"a": number})
+        materialize({"a": number})
 
 
 @pytest.mark.parametrize("scalar", [None, True, 3, 2**63 - 1, 1.5, "text"])
 def test_scalars_are_their_own_drafts(scalar):
-    assert draft(scalar) is scalar
-    assert settle(scalar) == scalar
+    assert copy_on_write(scalar) is scalar
+    assert materialize(scalar) == scalar
 
 
 def test_what_the_author_puts_in_is_copied_when_settled():
     own = {"list": [1]}
-    work = draft(pod())
+    work = copy_on_write(pod())
     work["own"] = own
     assert work["own"] is own
-    result = settle(work)
+    result = materialize(work)
     own["list"].append(2)
     assert result["own"] == {"list": [1]}
 
 
 def test_drafts_within_own_containers_settle():
     tree = pod()
-    work = draft(tree)
+    work = copy_on_write(tree)
     work["all"] = {"here": [work["spec"], work["metadata"]["labels"]]}
     work["metadata"]["labels"]["x"] = "y"
-    result = settle(work)
+    result = materialize(work)
     assert is_plain(result)
     assert result["all"]["here"][0] is tree["spec"]
     assert result["all"]["here"][1] == {"app": "shop", "x": "y"}
-    assert settle([work["metadata"]]) == [result["metadata"]]
+    assert materialize([work["metadata"]]) == [result["metadata"]]
 
 
 def test_subclasses_of_json_types_settle_to_those_types():
@@ -422,9 +422,9 @@ def test_subclasses_of_json_types_settle_to_those_types():
     class Share(float):
         pass
 
-    work = draft({})
+    work = copy_on_write({})
     work |= {"a": Rule.ALWAYS, "b": Old.NEVER, "c": Level.ONE, "d": OrderedDict({Rule.ALWAYS: Share(0.5)})}
-    result = settle(work)
+    result = materialize(work)
     assert is_plain(result)
     assert result == {"a": "Always", "b": "Never", "c": 1, "d": {"Always": 0.5}}
 
@@ -464,27 +464,27 @@ def deep(levels):
     ],
 )
 def test_what_is_not_json_is_refused_with_its_place(value, reason):
-    work = draft(pod())
+    work = copy_on_write(pod())
     work["spec"]["containers"][1]["a/b"] = value
     with pytest.raises(TypeError, match=r"^at '/spec/containers/1/a~1b") as caught:
-        settle(work)
+        materialize(work)
     assert reason in str(caught.value)
     with pytest.raises(TypeError):
-        settle({"spec": [work, value]})
+        materialize({"spec": [work, value]})
 
 
 def test_a_key_of_another_type_is_refused_in_a_draft():
-    work = draft({"a": 1})
+    work = copy_on_write({"a": 1})
     work[2] = 3
     with pytest.raises(TypeError, match=r"^at '': the key 2 is not a string"):
-        settle(work)
+        materialize(work)
 
 
 def test_a_draft_within_itself_is_refused():
-    work = draft(pod())
+    work = copy_on_write(pod())
     work["metadata"]["self"] = work
-    with pytest.raises(TypeError, match="within itself"):
-        settle(work)
+    with pytest.raises(TypeError, match="contains itself"):
+        materialize(work)
     twin = copy.deepcopy(work)
     assert twin["metadata"]["self"] is twin
     again = pickle.loads(pickle.dumps(work))
@@ -492,8 +492,8 @@ def test_a_draft_within_itself_is_refused():
 
 
 def test_200_levels_settle():
-    assert settle(deep(200)) == deep(200)
-    assert settle(draft(deep(100))) == deep(100)
+    assert materialize(deep(200)) == deep(200)
+    assert materialize(copy_on_write(deep(100))) == deep(100)
 
 
 def test_untouched_subtrees_are_not_walked():
@@ -502,16 +502,16 @@ def test_untouched_subtrees_are_not_walked():
             raise AssertionError
 
     tree = {"a": {"b": 1}, "c": Untouchable(), "deep": {"d": deep(3000)}}
-    work = draft(tree)
+    work = copy_on_write(tree)
     work["a"]["b"] = 2
-    assert settle(work)["c"] is tree["c"]
-    assert settle(work)["deep"] is tree["deep"]
+    assert materialize(work)["c"] is tree["c"]
+    assert materialize(work)["deep"] is tree["deep"]
 
 
 @pytest.mark.parametrize("reached", [False, True])
 def test_encoders_see_what_is_there(reached):
     tree = pod()
-    work, twin = draft(tree), copy.deepcopy(tree)
+    work, twin = copy_on_write(tree), copy.deepcopy(tree)
     if reached:
         list(work["spec"].values())
     for one in (work, twin):
@@ -527,15 +527,15 @@ def test_encoders_see_what_is_there(reached):
 
 def test_comparison_with_plain_trees():
     tree = pod()
-    work = draft(tree)
+    work = copy_on_write(tree)
     assert work == tree
     assert tree == work
     assert work["spec"] != {}
     assert {"name": "v"} in work["spec"]["volumes"]
     assert work["spec"]["volumes"].index({"name": "v"}) == 0
-    assert draft(tree) == work
+    assert copy_on_write(tree) == work
     assert sorted(work["spec"]["matrix"]) == [[1], [2], [3]]
-    assert (len(work), bool(draft({})), "spec" in work, list(work)) == (2, False, True, ["metadata", "spec"])
+    assert (len(work), bool(copy_on_write({})), "spec" in work, list(work)) == (2, False, True, ["metadata", "spec"])
 
 
 @pytest.mark.parametrize("in_place", [False, True])
@@ -548,25 +548,25 @@ def test_jsonpatch_applies_to_a_draft(in_place):
         {"op": "replace", "path": "/spec/matrix/0/0", "value": 9},
     ]
     tree = pod()
-    before, work = text(tree), draft(tree)
+    before, work = text(tree), copy_on_write(tree)
     result = jsonpatch.apply_patch(work, operations, in_place=in_place)
-    assert settle(result) == jsonpatch.apply_patch(pod(), operations)
-    assert (settle(work) is tree) is not in_place
+    assert materialize(result) == jsonpatch.apply_patch(pod(), operations)
+    assert (materialize(work) is tree) is not in_place
     assert text(tree) == before
 
 
 def test_a_later_draft_does_not_see_an_earlier_one():
     tree = pod()
-    first, second = draft(tree), draft(tree)
+    first, second = copy_on_write(tree), copy_on_write(tree)
     first["metadata"]["labels"]["x"] = "1"
     assert "x" not in second["metadata"]["labels"]
 
 
 def test_a_draft_of_what_was_settled_leaves_it_as_it_is():
-    work = draft(pod())
+    work = copy_on_write(pod())
     work["metadata"]["labels"]["x"] = "1"
-    settled = settle(work)
-    again = draft(settled)
+    settled = materialize(work)
+    again = copy_on_write(settled)
     again["metadata"]["labels"]["x"] = "2"
     assert settled["metadata"]["labels"]["x"] == "1"
-    assert settle(again)["spec"] is settled["spec"]
+    assert materialize(again)["spec"] is settled["spec"]

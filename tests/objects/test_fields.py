@@ -4,7 +4,7 @@ import pytest
 
 from webhooks import field, items
 from webhooks.errors import MalformedReview
-from webhooks.objects.copy_on_write import draft
+from webhooks.objects.copy_on_write import copy_on_write
 
 OBJECT = {
     "flag": False,
@@ -28,7 +28,7 @@ OBJECT = {
         ("deep", dict, OBJECT["deep"]),
     ],
 )
-@pytest.mark.parametrize("of", [OBJECT, draft(OBJECT)], ids=["plain", "draft"])
+@pytest.mark.parametrize("of", [OBJECT, copy_on_write(OBJECT)], ids=["plain", "draft"])
 def test_a_field_is_read(of: Any, path: str, kind: Any, value: Any) -> None:
     assert field(of, path, kind) == value
 
@@ -46,9 +46,9 @@ def test_what_is_absent_is_none(path: str, kind: Any) -> None:
 @pytest.mark.parametrize(
     ("path", "kind", "message"),
     [
-        ("flag", int, "flag must be a whole number"),
+        ("flag", int, "flag must be an integer"),
         ("number", bool, "number must be true or false"),
-        ("number", str, "number must be a text"),
+        ("number", str, "number must be a string"),
         ("text", dict, "text must be an object"),
         ("text", list, "text must be a list"),
         ("deep", list, "deep must be a list"),
@@ -67,13 +67,13 @@ def test_what_is_something_else_is_malformed(path: str, kind: Any, message: str)
 
 @pytest.mark.parametrize("of", ["", "text", [], 5, True])
 def test_what_is_no_object_has_no_fields(of: Any) -> None:
-    with pytest.raises(MalformedReview, match=r"what has the field a\.b must be an object"):
+    with pytest.raises(MalformedReview, match=r"the parent of a\.b must be an object"):
         field(of, "a.b", str)
 
 
 def test_the_items_of_a_list_are_read() -> None:
     assert list(items(OBJECT, "list", str)) == ["a", "b"]
-    assert list(items(draft(OBJECT), "deep.list", dict)) == [{"name": "a"}]
+    assert list(items(copy_on_write(OBJECT), "deep.list", dict)) == [{"name": "a"}]
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_the_items_of_a_list_are_read() -> None:
     [
         ({"a": "text"}, "a must be a list"),
         ({"a": {}}, "a must be a list"),
-        ({"a": [1, "b"]}, r"a\[1\] must be a whole number"),
-        ({"a": [1, True]}, r"a\[1\] must be a whole number"),
-        ({"a": [None]}, r"a\[0\] must be a whole number"),
+        ({"a": [1, "b"]}, r"a\[1\] must be an integer"),
+        ({"a": [1, True]}, r"a\[1\] must be an integer"),
+        ({"a": [None]}, r"a\[0\] must be an integer"),
     ],
 )
 def test_a_list_of_something_else_is_malformed(of: Any, message: str) -> None:

@@ -38,14 +38,14 @@ FULL = {
 }
 
 BAD = {
-    "": "name is missing",
-    ":1": "name is missing",
-    f"@{SHA256}": "name is missing",
-    "gcr.io/": "name is missing",
-    "gcr.io/:1": "name is missing",
-    "a" * 64: "identifier",
-    "Nginx": "lower-case",
-    "gcr.io/App": "lower-case",
+    "": "repository is missing",
+    ":1": "repository is missing",
+    f"@{SHA256}": "repository is missing",
+    "gcr.io/": "repository is missing",
+    "gcr.io/:1": "repository is missing",
+    "a" * 64: "ID of an image",
+    "Nginx": "lower case",
+    "gcr.io/App": "lower case",
     "nginx:": "tag",
     "nginx:a b": "tag",
     "nginx:-a": "tag",

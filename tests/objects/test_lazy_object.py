@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from webhooks.errors import MalformedReview, PatchError
 from webhooks.objects import lazy_object
-from webhooks.objects.lazy_object import NULL, Object
+from webhooks.objects.lazy_object import NULL, LazyObject
 from webhooks.objects.strict_json import load
 from webhooks.reviews import admission
 from webhooks.reviews.admission import object_of
@@ -84,50 +84,48 @@ OPERATIONS = (
 )
 
 
-def both(tree: Json) -> tuple[Object, Object]:
-    """An object as it comes, and the same decoded whole."""
+def both(tree: Json) -> tuple[LazyObject, LazyObject]:
+    """Return an object as received, and the same object decoded."""
     raw = written(tree).strip()
-    return Object(raw, kind=tree["kind"]), Object.of(load(raw))
+    return LazyObject(raw, kind=tree["kind"]), LazyObject.from_tree(load(raw))
 
 
-def told(found: Object) -> list[Any]:
-    """All that helpers tell of an object, errors too."""
-    asked: list[Callable[[], Any]] = [
-        lambda: found.text("name"),
-        lambda: found.text("generateName"),
-        found.labels,
-        found.annotations,
-        lambda: [
-            (each.name, each.image, each.kind, each.pointer, each.spec) for each in found.containers(lambda: found.tree)
-        ],
-        lambda: [(each.name, each.image, each.kind, each.pointer) for each in found.image_volumes()],
-        lambda: found.tree,
+def read_all(obj: LazyObject) -> list[Any]:
+    """Read everything from an object; an error counts as a result."""
+    reads: list[Callable[[], Any]] = [
+        lambda: obj.metadata_text("name"),
+        lambda: obj.metadata_text("generateName"),
+        obj.labels,
+        obj.annotations,
+        lambda: [(c.name, c.image, c.kind, c.pointer, c.spec) for c in obj.containers(lambda: obj.tree)],
+        lambda: [(volume.name, volume.image, volume.kind, volume.pointer) for volume in obj.image_volumes()],
+        lambda: obj.tree,
     ]
-    return [_result(each) for each in asked]
+    return [_result(read) for read in reads]
 
 
-def _result(ask: Callable[[], Any]) -> Any:
+def _result(read: Callable[[], Any]) -> Any:
     try:
-        return ask()
+        return read()
     except (MalformedReview, PatchError, ValueError) as error:
         return type(error), str(error)
 
 
 @given(PODS)
-def test_an_outline_tells_what_the_whole_tells(tree: Json) -> None:
-    outlined, whole = both(tree)
-    assert told(outlined) == told(whole)
+def test_an_outline_and_the_decoded_object_are_equal(tree: Json) -> None:
+    received, decoded = both(tree)
+    assert read_all(received) == read_all(decoded)
 
 
 @given(PODS, OPERATIONS)
-def test_a_patch_does_to_an_object_as_it_came_what_it_does_to_the_whole(tree: Json, operations: list[Json]) -> None:
-    outlined, whole = both(tree)
-    mine, its = (_result(lambda each=each: each.patched(operations)) for each in (outlined, whole))
-    if isinstance(its, Object):
-        assert told(mine) == told(its)
-        assert (mine is outlined) == (its is whole)
+def test_a_patch_has_the_same_effect_on_a_decoded_object(tree: Json, operations: list[Json]) -> None:
+    received, decoded = both(tree)
+    result, expected = (_result(lambda obj=obj: obj.apply_patch(operations)) for obj in (received, decoded))
+    if isinstance(expected, LazyObject):
+        assert read_all(result) == read_all(expected)
+        assert (result is received) == (expected is decoded)
     else:
-        assert mine == its
+        assert result == expected
 
 
 @given(PODS, st.permutations(["uid", "kind", "operation", "object", "oldObject"]), st.sampled_from(["", "\n", " "]))
@@ -136,72 +134,72 @@ def test_an_object_is_the_same_however_its_envelope_was_decoded(tree: Json, orde
     request = {**{name: body["request"][name] for name in order}, **body["request"]}
     raw = written({**body, "request": request}).strip() + end.encode()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(admission, "wanted", {"Pod"})
+        patched.setattr(admission, "seen_kinds", {"Pod"})
         at_once = _result(lambda: object_of(admission.decode(raw)))
-        patched.setattr(admission, "wanted", set())
+        patched.setattr(admission, "seen_kinds", set())
         later = _result(lambda: object_of(admission.decode(raw)))
-    assert isinstance(later, Object)
-    assert told(at_once) == told(later) == told(Object.of(later.tree))
+    assert isinstance(later, LazyObject)
+    assert read_all(at_once) == read_all(later) == read_all(LazyObject.from_tree(later.tree))
 
 
-def test_what_is_only_labelled_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, _ = both(pod(labels={"app": "web"}))
-    monkeypatch.setattr(lazy_object.Document, "tree", property(lambda _: pytest.fail("was decoded")))
-    assert found.labels() == {"app": "web"}
-    assert [each.image for each in found.containers(dict)] == ["registry.k8s.io/app:1"]
-    assert found.image_volumes() == []
-    changed = found.patched([{"op": "add", "path": "/metadata/labels/tier", "value": "front"}])
+def test_setting_a_label_decodes_no_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    obj, _ = both(pod(labels={"app": "web"}))
+    monkeypatch.setattr(lazy_object.LazyDocument, "tree", property(lambda _: pytest.fail("was decoded")))
+    assert obj.labels() == {"app": "web"}
+    assert [container.image for container in obj.containers(dict)] == ["registry.k8s.io/app:1"]
+    assert obj.image_volumes() == []
+    changed = obj.apply_patch([{"op": "add", "path": "/metadata/labels/tier", "value": "front"}])
     assert changed.labels() == {"app": "web", "tier": "front"}
-    assert found.labels() == {"app": "web"}
+    assert obj.labels() == {"app": "web"}
 
 
-def test_what_is_patched_elsewhere_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, _ = both(pod(labels={"app": "web"}, nodeName="a"))
+def test_patching_a_field_decodes_no_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    obj, _ = both(pod(labels={"app": "web"}, nodeName="a"))
     with monkeypatch.context() as patched:
-        patched.setattr(lazy_object.Document, "tree", property(lambda _: pytest.fail("was decoded")))
-        changed = found.patched([{"op": "replace", "path": "/spec/nodeName", "value": "b"}])
-        assert changed is not found
-        assert found.patched([{"op": "replace", "path": "/spec/nodeName", "value": "a"}]) is found
+        patched.setattr(lazy_object.LazyDocument, "tree", property(lambda _: pytest.fail("was decoded")))
+        changed = obj.apply_patch([{"op": "replace", "path": "/spec/nodeName", "value": "b"}])
+        assert changed is not obj
+        assert obj.apply_patch([{"op": "replace", "path": "/spec/nodeName", "value": "a"}]) is obj
         assert changed.labels() == {"app": "web"}
-        assert [each.image for each in changed.containers(dict)] == ["registry.k8s.io/app:1"]
+        assert [container.image for container in changed.containers(dict)] == ["registry.k8s.io/app:1"]
     assert changed.tree["spec"]["nodeName"] == "b"
-    assert found.tree["spec"]["nodeName"] == "a"
+    assert obj.tree["spec"]["nodeName"] == "a"
 
 
 @pytest.mark.parametrize("path", ["/metadata/namespace", "/metadata/labels/a"])
-def test_a_malformed_object_is_not_patched_once_it_was_read(path: str) -> None:
+def test_an_object_that_was_found_to_be_malformed_is_not_patched(path: str) -> None:
     raw = b'{"kind":"Pod","apiVersion":"v1","metadata":{"labels":{}},"spec":{"affinity":{"a":1,"a":2}}}'
-    found = Object(raw, kind="Pod")
+    obj = LazyObject(raw, kind="Pod")
     operations = [{"op": "add", "path": path, "value": "a"}]
-    assert found.patched(operations) is not found
+    assert obj.apply_patch(operations) is not obj
     with pytest.raises(MalformedReview, match="duplicate key"):
-        found.tree  # noqa: B018
+        obj.tree  # noqa: B018
     with pytest.raises(MalformedReview, match="duplicate key"):
-        found.patched(operations)
+        obj.apply_patch(operations)
 
 
-def test_what_is_in_an_object_is_not_shown() -> None:
+def test_the_repr_does_not_show_the_object() -> None:
     tree = pod(containers=[{"name": "app", "image": "a:1", "env": [{"name": "PASSWORD", "value": "hunter2"}]}])
-    for found in both(tree):
-        containers = found.containers(lambda tree=found.tree: tree)
+    for obj in both(tree):
+        containers = obj.containers(lambda tree=obj.tree: tree)
         assert containers[0].spec["env"]
-        assert "hunter2" not in repr([found, containers])
+        assert "hunter2" not in repr([obj, containers])
 
 
 def test_labels_are_copies() -> None:
-    for found in both(pod(labels={"app": "web"})):
-        found.labels().clear()
-        assert found.labels() == {"app": "web"}
+    for obj in both(pod(labels={"app": "web"})):
+        obj.labels().clear()
+        assert obj.labels() == {"app": "web"}
 
 
 @pytest.mark.parametrize("value", [None, [], "pod", 1])
-def test_a_patch_leaves_an_object(value: Any) -> None:
-    for found in both(pod()):
-        with pytest.raises(PatchError, match="nothing is left of the object"):
-            found.patched([{"op": "replace", "path": "", "value": value}])
+def test_the_result_of_a_patch_must_be_an_object(value: Any) -> None:
+    for obj in both(pod()):
+        with pytest.raises(PatchError, match="the result is not an object"):
+            obj.apply_patch([{"op": "replace", "path": "", "value": value}])
 
 
-def test_where_there_is_no_object_there_is_nothing_in_it() -> None:
+def test_the_null_object_is_empty() -> None:
     assert not NULL.present
     assert NULL.tree is None
-    assert (NULL.labels(), NULL.annotations(), NULL.text("name"), NULL.containers(dict)) == ({}, {}, "", [])
+    assert (NULL.labels(), NULL.annotations(), NULL.metadata_text("name"), NULL.containers(dict)) == ({}, {}, "", [])

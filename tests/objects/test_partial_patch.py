@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from webhooks.objects import json_patch
-from webhooks.objects.partial_patch import partial_tree
+from webhooks.objects.partial_patch import decode_partially
 
 from ..support.builders import Json, pod, written
 
@@ -40,11 +40,11 @@ def decoded(tree: Any) -> Any:
     ],
 )
 def test_only_what_is_led_to_is_decoded(path: str, expected: Json) -> None:
-    assert decoded(partial_tree(RAW, [replacing(path)])) == expected
+    assert decoded(decode_partially(RAW, [replacing(path)])) == expected
 
 
 def test_the_rest_is_shared_with_the_result() -> None:
-    tree = partial_tree(RAW, [replacing("/metadata/name", "other")])
+    tree = decode_partially(RAW, [replacing("/metadata/name", "other")])
     changed = json_patch.apply(tree, [replacing("/metadata/name", "other")])
     assert changed["metadata"]["name"] == "other"
     assert msgspec.json.encode(changed) == RAW.replace(b'"web"', b'"other"', 1)
@@ -101,9 +101,11 @@ ON_THE_WAY = [replacing("/metadata/name")]
     ],
 )
 def test_what_is_not_sure_is_left_to_the_whole(raw: bytes, operations: list[Any]) -> None:
-    assert partial_tree(raw, operations) is None
+    assert decode_partially(raw, operations) is None
 
 
 @pytest.mark.parametrize("index", ["9" * 16, "9" * 5000, "\u0661", "-1", "+1", " 1", "1.0"])
 def test_numbers_that_lead_nowhere(index: str) -> None:
-    assert decoded(partial_tree(RAW, [replacing(f"/spec/containers/{index}/image")])) == {"spec": {"containers": []}}
+    assert decoded(decode_partially(RAW, [replacing(f"/spec/containers/{index}/image")])) == {
+        "spec": {"containers": []}
+    }

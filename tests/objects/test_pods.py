@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhooks.objects.image_references import ImageReference
-from webhooks.objects.pods import Container, containers, image_volumes, pod_spec
+from webhooks.objects.pods import Container, find_containers, find_image_volumes, find_pod_spec
 
 Object = dict[str, Any]
 
@@ -50,9 +50,9 @@ def test_every_kind_has_its_place(group_kind: tuple[Any, Any], pointer: str) -> 
         "containers": [{"name": "app", "image": "nginx"}, {"name": "side", "image": "proxy:1"}],
     }
     obj = bearing(*group_kind, pointer, spec)
-    assert pod_spec(obj) == (spec, pointer)
-    assert pod_spec(obj)[0] is spec
-    found = containers(obj)
+    assert find_pod_spec(obj) == (spec, pointer)
+    assert find_pod_spec(obj)[0] is spec
+    found = find_containers(obj)
     assert [(one.name, one.image, one.pointer) for one in found] == [
         ("app", "nginx", f"{pointer}/containers/0"),
         ("side", "proxy:1", f"{pointer}/containers/1"),
@@ -69,9 +69,9 @@ def test_the_object_of_the_old_ephemeral_containers_subresource() -> None:
         "kind": "EphemeralContainers",
         "ephemeralContainers": [{"name": "d", "image": "b"}],
     }
-    [found] = containers(obj)
+    [found] = find_containers(obj)
     assert (found.kind, found.pointer) == ("ephemeralContainers", "/ephemeralContainers/0")
-    assert pod_spec(obj) == (obj, "")
+    assert find_pod_spec(obj) == (obj, "")
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def test_the_object_of_the_old_ephemeral_containers_subresource() -> None:
     ],
 )
 def test_objects_without_a_pod(obj: Object, pointer: str) -> None:
-    assert pod_spec(obj) == (None, pointer)
-    assert containers(obj) == []
+    assert find_pod_spec(obj) == (None, pointer)
+    assert find_containers(obj) == []
 
 
 @pytest.mark.parametrize("lists", [{}, {"containers": None}, {"containers": [], "initContainers": None}])
 def test_absent_and_null_lists_are_empty(lists: Object) -> None:
-    assert containers(pod(**lists)) == []
+    assert find_containers(pod(**lists)) == []
 
 
 @pytest.mark.parametrize(
@@ -121,35 +121,35 @@ def test_absent_and_null_lists_are_empty(lists: Object) -> None:
 )
 def test_where_a_container_could_hide_the_pointer_is_named(obj: Object, pointer: str) -> None:
     with pytest.raises(ValueError, match="must be") as error:
-        containers(obj)
+        find_containers(obj)
     assert str(error.value).partition(": ")[0] == pointer
 
 
 @pytest.mark.parametrize("value", [None, 3, [], {"a": "b"}])
 def test_name_and_image_that_are_no_strings_read_as_empty(value: Any) -> None:
     spec = {"name": value, "image": value}
-    [found] = containers(pod(containers=[spec]))
+    [found] = find_containers(pod(containers=[spec]))
     assert (found.name, found.image, found.spec) == ("", "", spec)
     with pytest.raises(ValueError, match=r"^/spec/containers/0/image: "):
         _ = found.reference
 
 
 def test_the_reference() -> None:
-    [found] = containers(pod(containers=[{"image": "nginx:1"}]))
+    [found] = find_containers(pod(containers=[{"image": "nginx:1"}]))
     assert found.reference == ImageReference("docker.io", "library/nginx", "1")
 
 
 def test_its_images() -> None:
     patterns = ["nginx:1", "gcr.io/team/*"]
     images = ["nginx:1", "gcr.io/team/a", "gcr.io/teams/a", ""]
-    found = containers(pod(containers=[{"image": image} for image in images]))
+    found = find_containers(pod(containers=[{"image": image} for image in images]))
     assert [one.is_of(patterns) for one in found] == [True, True, False, False]
     assert not any(one.is_of([]) for one in found)
 
 
 def test_what_it_is_called() -> None:
     one = [{"name": "web"}]
-    found = containers(pod(containers=one, initContainers=one, ephemeralContainers=one))
+    found = find_containers(pod(containers=one, initContainers=one, ephemeralContainers=one))
     assert list(map(str, found)) == ["container web", "init container web", "ephemeral container web"]
 
 
@@ -161,7 +161,7 @@ def test_volumes_that_are_filled_from_images(group_kind: tuple[Any, Any], pointe
         {"name": "none", "image": None},
         {"name": None, "image": {"reference": 5}},
     ]
-    found = image_volumes(bearing(*group_kind, pointer, {"containers": [], "volumes": volumes}))
+    found = find_image_volumes(bearing(*group_kind, pointer, {"containers": [], "volumes": volumes}))
     assert [(str(one), one.image, one.kind, one.pointer) for one in found] == [
         ("volume model", "gcr.io/model:1", "volumes", f"{pointer}/volumes/1"),
         ("volume ", "", "volumes", f"{pointer}/volumes/3"),
@@ -184,7 +184,7 @@ def test_volumes_that_are_filled_from_images(group_kind: tuple[Any, Any], pointe
 )
 def test_where_a_volume_could_hide_the_pointer_is_named(volumes: Any, pointer: str) -> None:
     with pytest.raises(ValueError, match="must be") as error:
-        image_volumes(pod(volumes=volumes))
+        find_image_volumes(pod(volumes=volumes))
     assert str(error.value).partition(": ")[0] == pointer
 
 
@@ -210,7 +210,7 @@ class Copying(dict[str, Any]):
 def test_changing_a_container_changes_a_lazily_copied_object(group_kind: tuple[Any, Any], pointer: str) -> None:
     stored = bearing(*group_kind, pointer, {"containers": [{"image": "nginx"}]})
     obj = Copying(stored)
-    [found] = containers(obj)
+    [found] = find_containers(obj)
     found.spec["image"] = "changed"
     assert obj == bearing(*group_kind, pointer, {"containers": [{"image": "changed"}]})
     assert stored == bearing(*group_kind, pointer, {"containers": [{"image": "nginx"}]})
@@ -238,7 +238,7 @@ def test_every_container_is_at_its_pointer_or_the_object_is_refused(obj: Object,
     obj = {**obj, "kind": kind}
     found: list[Container] = []
     try:
-        found = containers(obj)
+        found = find_containers(obj)
     except ValueError as error:
         refused = str(error)
     else:

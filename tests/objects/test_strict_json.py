@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from webhooks.errors import MalformedReview
 from webhooks.objects import strict_json
-from webhooks.objects.strict_json import MAX_VALUES, Document, load, load_exactly
+from webhooks.objects.strict_json import MAX_VALUES, LazyDocument, load, load_exactly
 
 from ..support.builders import MAX_INT, MIN_INT, nested, recorded, written
 
@@ -168,11 +168,11 @@ def test_what_servers_escape_is_read_the_quick_way() -> None:
 
 
 def test_a_document_is_read_once_and_only_when_asked_for() -> None:
-    document = Document(b'{"a":1}')
+    document = LazyDocument(b'{"a":1}')
     assert document.raw == b'{"a":1}'
     assert document.tree == {"a": 1}
     assert document.tree is document.tree
-    broken = Document(b'{"a":1,"a":2}')
+    broken = LazyDocument(b'{"a":1,"a":2}')
     for _ in range(2):
         with pytest.raises(MalformedReview, match="duplicate key 'a'"):
             _ = broken.tree

@@ -91,7 +91,7 @@ def test_lists(text: str, expected: Any) -> None:
         (b"---\na: \xff\n---\n" + POD.encode(), [(2, "! binary, or not UTF-8: the byte 0xff"), (4, "Pod")]),
         (f'{JSON_POD}\n{{"a":\n,}}\n{JSON_POD}\n', [(1, "Pod"), (3, "! not JSON: Expecting value"), (4, "Pod")]),
         ('{"kind": "Pod", "kind": "Job"}', [(1, "! the key 'kind' is there twice")]),
-        ('{"a": NaN}', [(1, "! NaN is no JSON value")]),
+        ('{"a": NaN}', [(1, "! NaN is not a JSON value")]),
         ('{"a": ' * 100_000, [(1, "! nested too deep")]),
     ],
 )

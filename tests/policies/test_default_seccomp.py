@@ -96,7 +96,7 @@ def test_what_is_no_pod_is_denied(obj: Any) -> None:
         (pod(securityContext=[]), "securityContext must be an object"),
         (pod(securityContext={"seccompProfile": "RuntimeDefault"}), "seccompProfile must be an object"),
         (pod(os="linux"), "os must be an object"),
-        (pod(os={"name": ["windows"]}), r"os\.name must be a text"),
+        (pod(os={"name": ["windows"]}), r"os\.name must be a string"),
     ],
     ids=repr,
 )

@@ -7,7 +7,7 @@ import pytest
 from webhooks import Allow, Deny, Mutation, Patch, Policy, Replace, deny_new, introduced, mutating, validating
 from webhooks.errors import MalformedReview
 from webhooks.objects import strict_json
-from webhooks.objects.lazy_object import Object
+from webhooks.objects.lazy_object import LazyObject
 from webhooks.reviews import admission
 from webhooks.reviews.admission import (
     AdmissionReview,
@@ -344,7 +344,7 @@ def test_every_policy_has_its_own_copies() -> None:
     other = review.copy()
     assert (other.object, other.old_object, other.labels) == (pod(), pod("old"), {})
     assert object_of(review).tree == pod()
-    replaced = with_object(review, Object.of(pod("replaced")))
+    replaced = with_object(review, LazyObject.from_tree(pod("replaced")))
     assert (replaced.object, replaced.old_object) == (pod("replaced"), pod("old"))
     assert (replaced.uid, replaced.user) == (review.uid, review.user)
 

@@ -171,7 +171,7 @@ RESULTS = {
     "not understood": (
         [owned],
         admission("CREATE", {**pod(), "metadata": {"labels": 1}}),
-        Result(False, 422, "the review was not understood: metadata.labels is not a map of texts", "Invalid"),
+        Result(False, 422, "the review was not understood: metadata.labels is not a map of strings", "Invalid"),
     ),
     "not asked": ([owned], admission("CREATE", {"apiVersion": "v1", "kind": "Service"}), Result(True)),
     "may": (

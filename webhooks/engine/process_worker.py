@@ -16,7 +16,7 @@ from webhooks.engine import sandbox
 from webhooks.engine.invocation import Result, call, call_on_loop
 from webhooks.engine.process_pool import ANSWER, TASK, Reply, WorkerSpec
 from webhooks.errors import ConfigurationError, MalformedReview, PolicyFailure
-from webhooks.objects.copy_on_write import settle
+from webhooks.objects.copy_on_write import materialize
 from webhooks.observability import logs
 from webhooks.policy import loader
 from webhooks.policy.model import WIRES, AnyPolicy
@@ -113,7 +113,7 @@ def _fields(outcome: Outcome) -> dict[str, Any]:
             raise PolicyFailure("a value in the patch is not JSON")
         fields["operations"] = operations
     elif isinstance(outcome, Replace):
-        fields["object"] = settle(outcome.object)
+        fields["object"] = materialize(outcome.object)
     return fields
 
 

@@ -13,9 +13,9 @@ import orjson
 from webhooks.engine.annotations import ResponseNotes
 from webhooks.engine.invocation import Result
 from webhooks.errors import MalformedReview, PatchError, PolicyFailure, PolicyTimeout
-from webhooks.objects import json_patch
-from webhooks.objects.copy_on_write import settle
-from webhooks.objects.lazy_object import Object
+from webhooks.objects import json_diff, json_patch
+from webhooks.objects.copy_on_write import materialize
+from webhooks.objects.lazy_object import LazyObject
 from webhooks.policy.exemptions import Exemption
 from webhooks.policy.model import AnyPolicy, Kind
 from webhooks.reviews.admission import AdmissionReview, intact, object_of, with_object
@@ -153,19 +153,19 @@ def _change(review: AdmissionReview, outcome: Replace | Patch) -> tuple[Admissio
         operations = orjson.loads(patch)  # and no longer the policy's own
         if operations != list(outcome.operations):
             raise PolicyFailure("a value in the patch is not JSON")
-        changed = before.patched(operations)
+        changed = before.apply_patch(operations)
         for operation in operations:
             if operation["op"] not in _SENT or not operation["path"]:
                 patch = None
     else:
-        tree = settle(outcome.object)
+        tree = materialize(outcome.object)
         if not isinstance(tree, dict):
             raise PolicyFailure("replaced the object by something that is none")
-        changed = before if tree is before.tree else Object.of(tree)
+        changed = before if tree is before.tree else LazyObject.from_tree(tree)
     return (review if changed is before else with_object(review, changed)), patch
 
 
-def _patch(original: Object, changed: Object, patches: Sequence[bytes | None]) -> bytes | None:
+def _patch(original: LazyObject, changed: LazyObject, patches: Sequence[bytes | None]) -> bytes | None:
     """The patch that leads from the original to what the policies left, proven to apply; None where nothing changed.
 
     Raises:
@@ -173,7 +173,7 @@ def _patch(original: Object, changed: Object, patches: Sequence[bytes | None]) -
     """
     if len(patches) == 1 and patches[0] is not None:
         return patches[0]
-    operations = json_patch.diff(original.tree, changed.tree)
+    operations = json_diff.diff(original.tree, changed.tree)
     if not operations:
         return None
     if json_patch.apply(original.tree, operations) != changed.tree:

@@ -1,4 +1,4 @@
-"""Fields of objects, read as what they must be, so that nothing hides in an object of another shape."""
+"""Read fields of objects with a type check, so that a malformed object cannot hide a value from a policy."""
 
 from collections.abc import Iterator
 from typing import Any, TypeVar
@@ -7,58 +7,58 @@ from webhooks.errors import MalformedReview
 
 T = TypeVar("T")
 
-_WORDS: dict[Any, str] = {
+_TYPE_NAMES: dict[Any, str] = {
     bool: "true or false",
     dict: "an object",
-    int: "a whole number",
+    int: "an integer",
     list: "a list",
-    str: "a text",
+    str: "a string",
 }
 
 
 def field(of: Any, path: str, kind: type[T]) -> T | None:
-    """A field of an object, or one deeper inside it.
+    """Return a field of an object.
 
     Args:
         of: the object, or a part of one, such as `Container.spec`.
         path: names joined by dots, such as ``securityContext.privileged``.
-        kind: what it must be: bool, int, str, list or dict.
+        kind: the required type: bool, int, str, list or dict.
 
     Returns:
-        Its value, as it lies in the object. None where it is absent or null, or anything on the way to it is.
+        The value itself, not a copy. None if the field or one of its parents is absent or null.
 
     Raises:
-        MalformedReview: it is something else, or something on the way is no object. A policy that lets the error pass
-            denies the request, whatever its ``on_error``.
+        MalformedReview: the value has another type, or a parent is not an object. If a policy does not catch the error,
+            the request is denied, whatever the ``on_error`` of the policy.
     """
-    found = of
+    value = of
     names = path.split(".")
     for depth, name in enumerate(names):
-        if found is None:
+        if value is None:
             return None
-        if not isinstance(found, dict):
-            raise _error(".".join(names[:depth]) or f"what has the field {path}", dict)
-        found = found.get(name)
-    if found is None:
+        if not isinstance(value, dict):
+            raise _error(".".join(names[:depth]) or f"the parent of {path}", dict)
+        value = value.get(name)
+    if value is None:
         return None
-    if not _is(found, kind):
+    if not _is(value, kind):
         raise _error(path, kind)
-    return found  # type: ignore[no-any-return]
+    return value  # type: ignore[no-any-return]
 
 
 def items(of: Any, path: str, kind: type[T]) -> Iterator[T]:
-    """The items of a list in an object.
+    """Iterate over the items of a list in an object.
 
     Args:
-        of: as in `field`, like the next.
-        path: where the list is.
-        kind: what every item must be.
+        of: see `field`.
+        path: the path of the list; see `field`.
+        kind: the required type of each item.
 
     Returns:
-        They; none where `field` would give None.
+        The items. There are none if the list or one of its parents is absent or null.
 
     Raises:
-        MalformedReview: it is no list, or not one of such items.
+        MalformedReview: the value is not a list, or an item has another type.
     """
     for index, item in enumerate(field(of, path, list) or ()):
         if not _is(item, kind):
@@ -67,8 +67,9 @@ def items(of: Any, path: str, kind: type[T]) -> Iterator[T]:
 
 
 def _is(value: object, kind: Any) -> bool:
+    """Check the type of a value. A bool is not an int, although it is one in Python."""
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
 def _error(path: str, kind: Any) -> MalformedReview:
-    return MalformedReview(f"{path} must be {_WORDS[kind]}", code=422)
+    return MalformedReview(f"{path} must be {_TYPE_NAMES[kind]}", code=422)

@@ -1,4 +1,4 @@
-"""References to container images, such as ``nginx`` or ``registry.example.com/team/app:1.2``."""
+"""Parse references to container images, such as ``nginx`` or ``registry.example.com/team/app:1.2``."""
 
 import re
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Self
 
 _DEFAULT_REGISTRY = "docker.io"
 _LEGACY_REGISTRY = "index.docker.io"
-_LONGEST_REGISTRY = 259  # a DNS name and a port
-_LONGEST_REPOSITORY = 255
+_MAX_REGISTRY = 259  # characters: a DNS name and a port
+_MAX_REPOSITORY = 255  # characters
 
 _LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
 _REGISTRY = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?")
@@ -16,22 +16,23 @@ _COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _REPOSITORY = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*")
 _TAG = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}")
 _DIGEST = re.compile(r"sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128}")
-_BEGINNING = re.compile(r"[a-z0-9._/-]*(?::[a-zA-Z0-9_.-]*)?(?:@[a-z0-9:]*)?")
+_NAME_PREFIX = re.compile(r"[a-z0-9._/-]*(?::[a-zA-Z0-9_.-]*)?(?:@[a-z0-9:]*)?")
 _IDENTIFIER = re.compile(r"[a-f0-9]{64}")
 
 
 @dataclass(frozen=True, slots=True)
 class ImageReference:
-    """One image, with everything written out that container tools would add.
+    """A reference to an image, with the defaults of container tools filled in.
 
-    ``str()`` gives the full form, which parses back to an equal reference.
+    ``str()`` returns the full form, which parses to an equal reference.
 
     Attributes:
-        registry: the registry's host as it was written, with its port where one is given: ``docker.io``,
-            ``localhost:5000``, ``[::1]:5000``.
-        repository: the path inside the registry, such as ``library/nginx``.
-        tag: ``latest`` where neither tag nor digest was given; None where only a digest was.
-        digest: algorithm and hexadecimal digits, such as ``sha256:...``. Beside a tag, it is what is pulled.
+        registry: the host of the registry, with the port if there is one: ``docker.io``, ``localhost:5000``,
+            ``[::1]:5000``. Upper-case letters are kept.
+        repository: the path in the registry, such as ``library/nginx``.
+        tag: the tag; ``latest`` if the reference has neither tag nor digest; None if it has only a digest.
+        digest: the algorithm and the hexadecimal digits, such as ``sha256:...``. If there is also a tag, the digest
+            decides which image is pulled.
     """
 
     registry: str
@@ -41,22 +42,22 @@ class ImageReference:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a reference as container tools do.
+        """Parse a reference as container tools do.
 
-        The grammar and the defaults are those of the distribution project's ``reference`` module
-        (``ParseNormalizedNamed`` and ``TagNameOnly``). The part before the first slash is a registry only if
-        it holds a dot, a colon or an upper-case letter, or is ``localhost``; everything else lives at
-        ``docker.io``, under ``library/`` if it is a single name.
+        The grammar and the defaults are those of the ``reference`` package of the distribution project
+        (``ParseNormalizedNamed`` and ``TagNameOnly``). The part before the first slash is a registry only if it is
+        ``localhost`` or contains a dot, a colon or an upper-case letter. Otherwise the registry is ``docker.io``, and
+        a single name is a repository in ``library/``.
 
         Args:
-            text: the reference, as a container's ``image`` gives it.
+            text: the reference, as in the ``image`` of a container.
 
         Raises:
-            ValueError: for a text that is no reference; the message says what is wrong with it.
+            ValueError: the text is not a valid reference.
         """
         if _IDENTIFIER.fullmatch(text):
-            raise _error(text, "64 hexadecimal digits are an image's identifier and not a name")
-        registry, remainder = _split(text)
+            raise _error(text, "64 hexadecimal digits are the ID of an image, not a name")
+        registry, remainder = _split_registry(text)
         name, at, digest = remainder.partition("@")
         repository, colon, tag = name.partition(":")
         if registry == _DEFAULT_REGISTRY and repository and "/" not in repository:
@@ -64,53 +65,54 @@ class ImageReference:
         _check_registry(text, registry)
         _check_repository(text, repository)
         if colon and not _TAG.fullmatch(tag):
-            raise _error(text, "the tag is not 1 to 128 letters, digits, '_', '.' and '-'")
+            raise _error(
+                text, "the tag must be 1 to 128 letters, digits, '_', '.' and '-', and must not start with '.' or '-'"
+            )
         if at and not _DIGEST.fullmatch(digest):
-            raise _error(text, "the digest is not sha256, sha384 or sha512 with as many hexadecimal digits")
+            raise _error(text, "the digest must be sha256, sha384 or sha512 with 64, 96 or 128 hexadecimal digits")
         return cls(registry, repository, tag if colon else None if at else "latest", digest if at else None)
 
     def within(self, prefix: str) -> bool:
-        """Whether the image is inside a registry, a part of one, or is of one repository.
+        """Check whether the image is in a registry, a path of a registry, or a repository.
 
-        Only whole components count: ``gcr.io/team`` holds ``gcr.io/team/app`` and neither
-        ``gcr.io/teams/app`` nor anything of ``gcr.io.example.org``. Registries compare without regard to
-        case, and with their ports: ``gcr.io:443`` is not inside ``gcr.io``.
+        Only complete components match: ``gcr.io/team`` matches ``gcr.io/team/app``, but not ``gcr.io/teams/app`` or an
+        image of ``gcr.io.example.org``. Registries are compared without regard to case, but with their ports:
+        ``gcr.io`` does not match an image of ``gcr.io:443``.
 
         Args:
-            prefix: ``gcr.io``, ``gcr.io/team`` or ``gcr.io/team/app``, a final slash allowed. The first
-                component is a registry by the rule of `parse`, even when it stands alone; else the prefix is
-                a path at ``docker.io``, taken as it is: ``bitnami`` holds what that account publishes, and
-                the official image is ``library/nginx``, never ``nginx``.
+            prefix: such as ``gcr.io``, ``gcr.io/team`` or ``gcr.io/team/app``; a slash at the end is ignored. The first
+                component is a registry by the rule of `parse`, also if it is the only one. Otherwise the prefix is a
+                path in ``docker.io``, without a default: ``bitnami`` matches the images of that account, and the
+                official image of nginx is ``library/nginx``, not ``nginx``.
 
         Raises:
-            ValueError: for a prefix that could match nothing: empty, malformed, or with a tag, digest or
-                wildcard.
+            ValueError: the prefix cannot match any image: it is empty, malformed, or has a tag, digest or wildcard.
         """
-        registry, repository = _prefix(prefix)
+        registry, repository = _parse_prefix(prefix)
         if self.registry.lower() != registry:
             return False
         return not repository or f"{self.repository}/".startswith(f"{repository}/")
 
     def matches(self, pattern: str) -> bool:
-        """Whether this is the image that a pattern names, or one of those that it begins.
+        """Check whether the image matches a pattern: a reference, or a prefix of references followed by ``*``.
 
-        A pattern is written out in full as a reference is. So its registry is always whole: ``gcr.io*`` is the
-        beginning of names at ``docker.io`` and holds nothing of ``gcr.io.example.org``.
+        The defaults of references apply to patterns too, so the registry of a pattern is always complete: ``gcr.io*``
+        is a prefix of names in ``docker.io`` and does not match an image of ``gcr.io.example.org``.
 
         Args:
-            pattern: a reference, or with a final ``*`` the beginning of some: ``gcr.io/team/*`` is all that is there,
-                ``gcr.io/team/app*`` also ``gcr.io/team/app-2``, and ``*`` alone every image.
+            pattern: ``gcr.io/team/*`` matches all images in that path, ``gcr.io/team/app*`` also matches
+                ``gcr.io/team/app-2``, and ``*`` matches every image.
 
         Raises:
-            ValueError: for a pattern that could match nothing.
+            ValueError: the pattern cannot match any image.
         """
         if pattern == "*":
             return True
-        registry, name, whole = _pattern(pattern)
+        registry, name, is_exact = _parse_pattern(pattern)
         if self.registry.lower() != registry:
             return False
-        full = str(self).removeprefix(f"{self.registry}/")
-        return full == name if whole else full.startswith(name)
+        full_name = str(self).removeprefix(f"{self.registry}/")
+        return full_name == name if is_exact else full_name.startswith(name)
 
     def __str__(self) -> str:
         tag = "" if self.tag is None else f":{self.tag}"
@@ -118,7 +120,7 @@ class ImageReference:
         return f"{self.registry}/{self.repository}{tag}{digest}"
 
 
-def _split(text: str) -> tuple[str, str]:
+def _split_registry(text: str) -> tuple[str, str]:
     first, slash, rest = text.partition("/")
     if not slash or not _is_registry(first):
         return _DEFAULT_REGISTRY, text
@@ -130,11 +132,11 @@ def _is_registry(component: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _prefix(text: str) -> tuple[str, str]:
-    """Registry, in lower case, and repository path of a prefix; the path is empty for a whole registry."""
+def _parse_prefix(text: str) -> tuple[str, str]:
+    """Return the registry, in lower case, and the repository path of a prefix; an empty path for a registry alone."""
     path = text.removesuffix("/")
     if not path:
-        raise ValueError("an empty prefix of image references would hold every image or none")
+        raise ValueError("the prefix of image references is empty")
     first, slash, rest = path.partition("/")
     registry, repository = (first, rest) if _is_registry(first) else (_DEFAULT_REGISTRY, path)
     _check_registry(text, registry)
@@ -145,36 +147,36 @@ def _prefix(text: str) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=1024)
-def _pattern(text: str) -> tuple[str, str, bool]:
-    """Registry, in lower case, the rest of a pattern, and whether that is all of a name."""
+def _parse_pattern(text: str) -> tuple[str, str, bool]:
+    """Return the registry, in lower case, and the rest of a pattern, and whether it is an exact name."""
     if not text.endswith("*"):
         reference = ImageReference.parse(text)
         return reference.registry.lower(), str(reference).removeprefix(f"{reference.registry}/"), True
-    registry, name = _split(text[:-1])
+    registry, name = _split_registry(text[:-1])
     _check_registry(text, registry)
-    if not _BEGINNING.fullmatch(name):
-        raise _error(text, "before the '*' it must be the beginning of a repository, tag or digest")
+    if not _NAME_PREFIX.fullmatch(name):
+        raise _error(text, "the part before '*' must be a prefix of a repository, tag or digest")
     if registry == _DEFAULT_REGISTRY and name and "/" not in name:
         name = f"library/{name}"
     return registry.lower(), name, False
 
 
 def _check_registry(text: str, registry: str) -> None:
-    if len(registry) > _LONGEST_REGISTRY or not _REGISTRY.fullmatch(registry):
-        raise _error(text, "the part before the first '/' is not a host with an optional port")
+    if len(registry) > _MAX_REGISTRY or not _REGISTRY.fullmatch(registry):
+        raise _error(text, "the part before the first '/' must be a host with an optional port")
 
 
 def _check_repository(text: str, repository: str) -> None:
     if not repository:
-        raise _error(text, "the repository's name is missing")
-    if len(repository) > _LONGEST_REPOSITORY:
-        raise _error(text, f"the repository's name is longer than {_LONGEST_REPOSITORY} characters")
+        raise _error(text, "the repository is missing")
+    if len(repository) > _MAX_REPOSITORY:
+        raise _error(text, f"the repository is longer than {_MAX_REPOSITORY} characters")
     if repository != repository.lower():
-        raise _error(text, "the repository's name must be lower-case")
+        raise _error(text, "the repository must be in lower case")
     if not _REPOSITORY.fullmatch(repository):
-        raise _error(text, "the repository must be letters and digits joined by '.', '_', '__', '-', '/'")
+        raise _error(text, "the repository must consist of letters and digits, separated by '.', '_', '__', '-' or '/'")
 
 
 def _error(text: str, reason: str) -> ValueError:
-    shown = text if len(text) <= 300 else f"{text[:300]}..."
-    return ValueError(f"invalid image reference {shown!r}: {reason}")
+    excerpt = text if len(text) <= 300 else f"{text[:300]}..."
+    return ValueError(f"invalid image reference {excerpt!r}: {reason}")

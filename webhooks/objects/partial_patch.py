@@ -1,8 +1,8 @@
-"""Partial trees: what JSON Patch operations lead to is decoded, and all else in an object stays as it came.
+"""Decode only the parts of an object that JSON Patch operations need; all other parts stay raw.
 
-To change one field of a large object, the rest of it need not become Python values. What lies on the way is decoded as
-strictly as a whole object is: each object and array there, written again, is what was read. In the rest, as in objects
-that nobody reads, syntax is all that is checked.
+To change one field of a large object, the rest does not have to become Python values. The containers on the paths are
+decoded as strictly as a whole object: each must re-encode to the bytes it was read from. In the other parts, only the
+syntax is checked, as in objects that no policy reads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from webhooks.errors import MalformedReview, PatchError
-from webhooks.objects.json_patch import INDEX, tokens_of
+from webhooks.objects.json_pointer import ARRAY_INDEX, parse_pointer
 from webhooks.objects.strict_json import LARGE, OBJECT_DEPTH, load
 
-_SIMPLE = frozenset(("add", "remove", "replace", "test"))  # the others may put in one place what stood in another
+_LOCAL = frozenset(("add", "remove", "replace", "test"))  # "move" and "copy" use a second path
 _OBJECT, _ARRAY = b"{["
 
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -22,13 +22,13 @@ _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
 
-class _UnsureError(Exception):
-    """The whole has to be decoded to tell."""
+class _IncompleteError(Exception):
+    """The whole object must be decoded."""
 
 
-# It is for the reader of the whole to say what is wrong, and for those who apply operations.
-_UNSURE = (
-    _UnsureError,
+# Errors are reported when the whole object is decoded, and when the operations are applied to it.
+_ERRORS = (
+    _IncompleteError,
     MalformedReview,
     PatchError,
     msgspec.MsgspecError,
@@ -37,72 +37,72 @@ _UNSURE = (
 )
 
 
-def partial_tree(raw: bytes | msgspec.Raw, operations: Sequence[Mapping[str, Any]]) -> Any:
-    """A tree to which operations can be applied; what they do not lead to is still raw in it.
+def decode_partially(raw: bytes | msgspec.Raw, operations: Sequence[Mapping[str, Any]]) -> Any:
+    """Return a tree in which only the parts are decoded that operations need; None if the whole object is needed.
 
-    None where that cannot be told without the whole. Where they do not apply, that may be for want of the whole too.
+    If an operation cannot be applied to the tree, the reason may be that a part is raw.
 
     Args:
-        raw: an object.
-        operations: none of which has been applied yet.
+        raw: the object.
+        operations: operations that have not been applied yet.
     """
     if len(raw) > LARGE:
         return None
     try:
-        tree = _opened(raw)
+        tree = _decode_level(raw)
         for operation in operations:
-            if not _is_simple(operation):
+            if not _is_local(operation):
                 return None
-            tokens = tokens_of(operation["path"])
+            tokens = parse_pointer(operation["path"])
             if not tokens:
                 return None
-            _reach(tree, tokens)
-    except _UNSURE:
+            _decode_path(tree, tokens)
+    except _ERRORS:
         return None
     return tree
 
 
-def _is_simple(operation: Any) -> bool:
-    """Whether it is one that looks nowhere else than at its path."""
+def _is_local(operation: Any) -> bool:
+    """Check that an operation reads and writes only at its path."""
     if type(operation) is not dict or type(operation.get("path")) is not str:
         return False
-    return type(operation.get("op")) is str and operation["op"] in _SIMPLE
+    return type(operation.get("op")) is str and operation["op"] in _LOCAL
 
 
-def _reach(node: Any, tokens: Sequence[str]) -> None:
-    """Decode what the tokens lead through, and the whole of what they lead to."""
+def _decode_path(node: Any, tokens: Sequence[str]) -> None:
+    """Decode one level of each container on a path, and the complete value at its end."""
     last = len(tokens) - 1
     for number, token in enumerate(tokens):
-        key = _key(node, token)
+        key = _find_key(node, token)
         if key is None:
             return
         child = node[key]
         if type(child) is msgspec.Raw:
-            child = node[key] = _opened(child) if number < last else _decoded(child, len(tokens))
+            child = node[key] = _decode_level(child) if number < last else _decode(child, len(tokens))
         elif number == last and type(child) in (dict, list):
-            raise _UnsureError  # other operations may have led into it
+            raise _IncompleteError  # another operation may need only parts of this value
         node = child
 
 
-def _decoded(raw: msgspec.Raw, level: int) -> Any:
-    """A value that lies so many levels deep."""
+def _decode(raw: msgspec.Raw, level: int) -> Any:
+    """Decode a value at this level of nesting."""
     text = bytes(raw)
     if level + text.count(b"{") + text.count(b"[") > OBJECT_DEPTH:
-        raise _UnsureError  # it may be nested too deeply there
+        raise _IncompleteError  # it may be nested too deeply
     return load(text)
 
 
-def _key(node: Any, token: str) -> Any:
-    """The name or number of that member, if there is one."""
+def _find_key(node: Any, token: str) -> Any:
+    """Return the key or index of a member; None if it does not exist."""
     if type(node) is dict:
         return token if token in node else None
-    if type(node) is list and INDEX.fullmatch(token) and int(token) < len(node):
+    if type(node) is list and ARRAY_INDEX.fullmatch(token) and int(token) < len(node):
         return int(token)
     return None
 
 
-def _opened(raw: bytes | msgspec.Raw) -> Any:
-    """An object or array whose members are raw, or any other value."""
+def _decode_level(raw: bytes | msgspec.Raw) -> Any:
+    """Decode an object or an array, but not its members; decode any other value completely."""
     text = bytes(raw)
     if text[0] == _OBJECT:
         tree: Any = _decode_object(text)
@@ -111,5 +111,5 @@ def _opened(raw: bytes | msgspec.Raw) -> Any:
     else:
         return load(text)
     if _encode(tree) != text:
-        raise _UnsureError
+        raise _IncompleteError
     return tree

@@ -1,4 +1,4 @@
-"""The pods inside objects: where a kind keeps its pod spec, and every container of it."""
+"""Find the pod spec of an object, its containers, and the images that they use."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -7,72 +7,72 @@ import msgspec
 
 from webhooks.objects.image_references import ImageReference
 
-_Place = tuple[str, ...]
+_Path = tuple[str, ...]  # the member names on the way to a pod spec
 
-_CONTAINER_KINDS = ("containers", "initContainers", "ephemeralContainers")
-_WORDS = {
+_CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
+_NOUNS = {
     "containers": "container",
     "initContainers": "init container",
     "ephemeralContainers": "ephemeral container",
     "volumes": "volume",
 }
-_POD: _Place = ("spec",)
-_WORKLOAD: _Place = ("spec", "template", "spec")
-_CRON_JOB: _Place = ("spec", "jobTemplate", "spec", "template", "spec")
-_POD_TEMPLATE: _Place = ("template", "spec")
-_PLACES = (_POD, _WORKLOAD, _CRON_JOB, _POD_TEMPLATE)
-_PLACE_OF_KIND: dict[str, _Place] = {
-    "Pod": _POD,
-    "Deployment": _WORKLOAD,
-    "ReplicaSet": _WORKLOAD,
-    "StatefulSet": _WORKLOAD,
-    "DaemonSet": _WORKLOAD,
-    "Job": _WORKLOAD,
-    "ReplicationController": _WORKLOAD,
-    "CronJob": _CRON_JOB,
-    "PodTemplate": _POD_TEMPLATE,
-    # The object of pods/ephemeralcontainers on older API servers holds the list itself.
+_POD_PATH: _Path = ("spec",)
+_WORKLOAD_PATH: _Path = ("spec", "template", "spec")
+_CRON_JOB_PATH: _Path = ("spec", "jobTemplate", "spec", "template", "spec")
+_POD_TEMPLATE_PATH: _Path = ("template", "spec")
+_PATHS = (_POD_PATH, _WORKLOAD_PATH, _CRON_JOB_PATH, _POD_TEMPLATE_PATH)
+POD_SPEC_PATHS: dict[str, _Path] = {
+    "Pod": _POD_PATH,
+    "Deployment": _WORKLOAD_PATH,
+    "ReplicaSet": _WORKLOAD_PATH,
+    "StatefulSet": _WORKLOAD_PATH,
+    "DaemonSet": _WORKLOAD_PATH,
+    "Job": _WORKLOAD_PATH,
+    "ReplicationController": _WORKLOAD_PATH,
+    "CronJob": _CRON_JOB_PATH,
+    "PodTemplate": _POD_TEMPLATE_PATH,
+    # Older API servers send this object for pods/ephemeralcontainers. It has the list at the top.
     "EphemeralContainers": (),
 }
-_POINTERS = {place: "".join(f"/{key}" for key in place) for place in (*_PLACES, ())}
+_POINTERS = {path: "".join(f"/{key}" for key in path) for path in (*_PATHS, ())}
 
 
 class ContainerIndex(msgspec.Struct, eq=False):
-    """The containers of one object as they lie in it, found together, before their places in it can change.
+    """Maps JSON Pointers to the containers of an object. All are resolved at once, before the object can change.
 
     Attributes:
-        pointers: where they are.
+        pointers: the pointers of the containers.
     """
 
     pointers: list[str] = []
-    _found: dict[str, dict[str, Any]] | None = None
+    _containers: dict[str, dict[str, Any]] | None = None
 
-    def __repr__(self) -> str:  # what is in it may be secret
+    def __repr__(self) -> str:  # without the containers, which may hold secrets
         return f"<{type(self).__name__}>"
 
-    def find(self, obj: Any) -> dict[str, dict[str, Any]]:
-        """The containers in an object, by their pointers: the object in which they were first looked for."""
-        if self._found is None:
-            self._found = {pointer: _resolved(obj, pointer) for pointer in self.pointers}
-        return self._found
+    def resolve(self, obj: Any) -> dict[str, dict[str, Any]]:
+        """Return the containers by pointer. Only the first call reads the object."""
+        if self._containers is None:
+            self._containers = {pointer: _resolve(obj, pointer) for pointer in self.pointers}
+        return self._containers
 
 
-def _resolved(obj: Any, pointer: str) -> Any:
+def _resolve(obj: Any, pointer: str) -> Any:
     for token in pointer.split("/")[1:]:
         obj = obj[int(token)] if isinstance(obj, list) else obj[token]
     return obj
 
 
 class Image(msgspec.Struct, frozen=True, eq=False):
-    """An image that a pod uses: one that a container runs, or one that a volume is filled from.
+    """An image that a pod uses: the image of a container, or of an image volume.
 
-    ``str()`` says whose: ``init container setup``, ``volume model``.
+    ``str()`` names the container or volume: ``init container setup``, ``volume model``.
 
     Attributes:
         name: the name of the container or volume; empty if absent or not a string.
-        image: the image as it is written; empty if absent or not a string.
-        kind: the list it is in: ``containers``, ``initContainers``, ``ephemeralContainers`` or ``volumes``.
-        pointer: where that is in the object, a JSON pointer such as ``/spec/template/spec/containers/0``.
+        image: the reference as written in the object; empty if absent or not a string.
+        kind: ``containers``, ``initContainers``, ``ephemeralContainers`` or ``volumes``.
+        pointer: the JSON Pointer of the container or volume, such as ``/spec/template/spec/containers/0``.
     """
 
     name: str
@@ -81,14 +81,14 @@ class Image(msgspec.Struct, frozen=True, eq=False):
     pointer: str
 
     def __str__(self) -> str:
-        return f"{_WORDS[self.kind]} {self.name}"
+        return f"{_NOUNS[self.kind]} {self.name}"
 
     @property
     def reference(self) -> ImageReference:
-        """The image, read.
+        """The parsed reference of the image.
 
         Raises:
-            ValueError: for an image that is absent or malformed; the message says where and why.
+            ValueError: the image is absent or malformed. The message has the JSON Pointer and the reason.
         """
         try:
             return ImageReference.parse(self.image)
@@ -96,7 +96,10 @@ class Image(msgspec.Struct, frozen=True, eq=False):
             raise ValueError(f"{self.pointer}/image: {error}") from None
 
     def is_of(self, patterns: Collection[str]) -> bool:
-        """Whether it matches one of these, see `ImageReference.matches`; one that is malformed matches none."""
+        """Check whether the image matches one of these patterns; see `ImageReference.matches`.
+
+        A malformed image matches no pattern.
+        """
         if not patterns:
             return False
         try:
@@ -107,85 +110,86 @@ class Image(msgspec.Struct, frozen=True, eq=False):
 
 
 class Container(Image, frozen=True, eq=False):
-    """One container of a pod, of whichever of the three kinds, with its image."""
+    """A container of a pod: regular, init or ephemeral."""
 
-    _specs: ContainerIndex
-    _owner: Callable[[], dict[str, Any]]
+    _index: ContainerIndex
+    _get_object: Callable[[], dict[str, Any]]
 
     @property
     def spec(self) -> dict[str, Any]:
-        """The container itself, as it lies in the object: changing it changes the object."""
-        return self._specs.find(self._owner())[self.pointer]
+        """The container itself, not a copy: a change of it changes the object."""
+        return self._index.resolve(self._get_object())[self.pointer]
 
 
-def containers(obj: dict[str, Any], owner: Callable[[], dict[str, Any]] | None = None) -> list[Container]:
-    """Every container an object would run: the ordinary ones, then init, then ephemeral containers.
+def find_containers(obj: dict[str, Any], get_object: Callable[[], dict[str, Any]] | None = None) -> list[Container]:
+    """Return the containers of an object: the regular ones, then the init and the ephemeral containers.
 
     Args:
-        obj: an object of any kind, see `pod_spec`. One without a pod has no containers.
-        owner: gives the object that `Container.spec` lies in, where that is a copy of this one.
+        obj: an object of any kind; see `find_pod_spec`. An object without a pod has no containers.
+        get_object: returns the object that contains `Container.spec`, if that is a copy of `obj`.
 
     Raises:
-        ValueError: where a container could hide in a malformed object; the message begins with a JSON
-            pointer. A policy that lets the error pass denies the object.
+        ValueError: the object is malformed, so that it could hide a container. The message starts with a JSON Pointer.
+            If a policy does not catch the error, the request is denied.
     """
-    found: list[Container] = []
-    specs = ContainerIndex()
-    owner = owner or (lambda: obj)
-    for spec, base in _pod_specs(obj):
-        for kind in _CONTAINER_KINDS:
+    containers: list[Container] = []
+    index = ContainerIndex()
+    get_object = get_object or (lambda: obj)
+    for spec, base in _find_pod_specs(obj):
+        for kind in _CONTAINER_LISTS:
             listed = spec.get(kind)
             if listed is None:
                 continue
             if not isinstance(listed, list):
                 raise ValueError(f"{base}/{kind}: must be a list")
-            for index, container in enumerate(listed):
-                pointer = f"{base}/{kind}/{index}"
+            for number, container in enumerate(listed):
+                pointer = f"{base}/{kind}/{number}"
                 if not isinstance(container, dict):
                     raise ValueError(f"{pointer}: must be an object")
                 name, image = container.get("name"), container.get("image")
                 name = name if isinstance(name, str) else ""
                 image = image if isinstance(image, str) else ""
-                found.append(Container(name, image, kind, pointer, specs, owner))
-                specs.pointers.append(pointer)
-    return found
+                containers.append(Container(name, image, kind, pointer, index, get_object))
+                index.pointers.append(pointer)
+    return containers
 
 
-def outlined(spec: Any, base: str, owner: Callable[[], dict[str, Any]]) -> list[Container]:
-    """Every container of a pod spec of which no more is known than these.
+def containers_from_outline(spec: Any, base: str, get_object: Callable[[], dict[str, Any]]) -> list[Container]:
+    """Return the containers of a pod spec that was decoded by type.
 
     Args:
-        spec: an object with the three lists; anything false for none.
-        base: its JSON pointer.
-        owner: as in `containers`.
+        spec: an object whose attributes are the three lists; a false value if there is no pod spec.
+        base: the JSON Pointer of the pod spec.
+        get_object: see `find_containers`.
     """
-    found: list[Container] = []
-    specs = ContainerIndex()
+    containers: list[Container] = []
+    index = ContainerIndex()
     if spec:
-        for kind in _CONTAINER_KINDS:
-            for index, container in enumerate(getattr(spec, kind) or ()):
-                pointer = f"{base}/{kind}/{index}"
-                found.append(Container(container.name or "", container.image or "", kind, pointer, specs, owner))
-                specs.pointers.append(pointer)
-    return found
+        for kind in _CONTAINER_LISTS:
+            for number, container in enumerate(getattr(spec, kind) or ()):
+                name, image = container.name or "", container.image or ""
+                pointer = f"{base}/{kind}/{number}"
+                containers.append(Container(name, image, kind, pointer, index, get_object))
+                index.pointers.append(pointer)
+    return containers
 
 
-def image_volumes(obj: dict[str, Any]) -> list[Image]:
-    """The image of every volume that is filled from one.
+def find_image_volumes(obj: dict[str, Any]) -> list[Image]:
+    """Return the images of the image volumes of an object.
 
     Args:
-        obj: as in `containers`.
+        obj: see `find_containers`.
 
     Raises:
-        ValueError: where a volume could hide in a malformed object; the message begins with a JSON pointer.
+        ValueError: the object is malformed, so that it could hide a volume. The message starts with a JSON Pointer.
     """
-    found = []
-    for spec, base in _pod_specs(obj):
+    images = []
+    for spec, base in _find_pod_specs(obj):
         volumes = spec.get("volumes")
         if volumes is not None and not isinstance(volumes, list):
             raise ValueError(f"{base}/volumes: must be a list")
-        for index, volume in enumerate(volumes or ()):
-            pointer = f"{base}/volumes/{index}"
+        for number, volume in enumerate(volumes or ()):
+            pointer = f"{base}/volumes/{number}"
             if not isinstance(volume, dict):
                 raise ValueError(f"{pointer}: must be an object")
             source = volume.get("image")
@@ -195,109 +199,112 @@ def image_volumes(obj: dict[str, Any]) -> list[Image]:
                 raise ValueError(f"{pointer}/image: must be an object")
             name, image = volume.get("name"), source.get("reference")
             name = name if isinstance(name, str) else ""
-            found.append(Image(name, image if isinstance(image, str) else "", "volumes", pointer))
-    return found
+            images.append(Image(name, image if isinstance(image, str) else "", "volumes", pointer))
+    return images
 
 
-def outlined_image_volumes(volumes: Sequence[Any], base: str) -> list[Image]:
-    """The image of every volume that is filled from one, of volumes of which no more is known than that.
+def image_volumes_from_outline(volumes: Sequence[Any], base: str) -> list[Image]:
+    """Return the images of the image volumes of a pod spec that was decoded by type.
 
     Args:
-        volumes: each with a ``name`` and an ``image`` that has a ``reference``.
-        base: the JSON pointer of the pod spec that they are in.
+        volumes: objects with a ``name``, and an ``image`` with a ``reference``.
+        base: the JSON Pointer of the pod spec.
     """
     return [
-        Image(volume.name or "", volume.image.reference or "", "volumes", f"{base}/volumes/{index}")
-        for index, volume in enumerate(volumes)
+        Image(volume.name or "", volume.image.reference or "", "volumes", f"{base}/volumes/{number}")
+        for number, volume in enumerate(volumes)
         if volume.image
     ]
 
 
-def _pod_specs(obj: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
-    """Wherever an object holds containers: one place of a built-in kind, perhaps several of a foreign one."""
-    if not _is_searched(obj):
-        spec, base = pod_spec(obj)
+def _find_pod_specs(obj: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
+    """Return the parts of an object that hold containers or volumes, with their JSON Pointers.
+
+    An object of a built-in kind has at most one. In an object of a custom kind, all paths count.
+    """
+    if not _is_custom(obj):
+        spec, base = find_pod_spec(obj)
         return [] if spec is None else [(spec, base)]
-    found = []
-    for place in _PLACES:
-        spec = _at(obj, place) or {}
-        listed = {kind: spec[kind] for kind in (*_CONTAINER_KINDS, "volumes") if isinstance(spec.get(kind), list)}
-        if listed:
-            found.append((listed, _POINTERS[place]))
-    return found
+    specs = []
+    for path in _PATHS:
+        spec = _get_object_at(obj, path) or {}
+        lists = {kind: spec[kind] for kind in (*_CONTAINER_LISTS, "volumes") if isinstance(spec.get(kind), list)}
+        if lists:
+            specs.append((lists, _POINTERS[path]))
+    return specs
 
 
-def pod_spec(obj: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
-    """The pod spec inside an object, and its JSON pointer.
+def find_pod_spec(obj: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+    """Return the pod spec of an object and its JSON Pointer.
 
-    The kinds of the built-in API groups keep it where the Kubernetes API reference says. Any other kind (a
-    rollout, a custom job) is searched in those same places: the first that holds a list of ``containers``
-    counts.
+    The path of a built-in kind is that of the Kubernetes API reference. An object of a custom kind, such as a rollout,
+    is searched at the same paths: the first with a list of ``containers`` counts.
 
     Args:
         obj: an object of any kind.
 
     Returns:
-        The spec as it lies in the object and its pointer, such as ``/spec/template/spec``. The spec is None
-        where there is none, and then the pointer is where this kind keeps it, or empty for a kind without
-        pods. An ``EphemeralContainers`` object is its own spec, at the empty pointer.
+        The spec itself, not a copy, and its pointer, such as ``/spec/template/spec``. If there is no spec, None and the
+        pointer for this kind, or an empty pointer for a kind without pods. An ``EphemeralContainers`` object is its own
+        spec, at the empty pointer.
 
     Raises:
-        ValueError: where a built-in kind has something other than an object on the way to its pod spec, null
-            included; the message begins with the JSON pointer of it.
+        ValueError: in an object of a built-in kind, the spec or one of its parents is null or not an object. The
+            message starts with the JSON Pointer of that value.
     """
-    if _is_searched(obj):
-        return _searched(obj)
-    place = _PLACE_OF_KIND[obj["kind"]]
-    found: dict[str, Any] = obj
-    for depth, key in enumerate(place):
-        if key not in found:
-            return None, _POINTERS[place]
-        found = found[key]
-        if not isinstance(found, dict):
-            raise ValueError(f"/{'/'.join(place[: depth + 1])}: must be an object")
-    return found, _POINTERS[place]
+    if _is_custom(obj):
+        return _search_pod_spec(obj)
+    path = POD_SPEC_PATHS[obj["kind"]]
+    node: dict[str, Any] = obj
+    for depth, key in enumerate(path):
+        if key not in node:
+            return None, _POINTERS[path]
+        node = node[key]
+        if not isinstance(node, dict):
+            raise ValueError(f"/{'/'.join(path[: depth + 1])}: must be an object")
+    return node, _POINTERS[path]
 
 
-def pod_template(obj: dict[str, Any]) -> dict[str, Any] | None:
-    """What holds the pod spec inside an object, and beside it the pod's own metadata: a pod, or a template of pods.
+def find_pod_template(obj: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the pod or pod template of an object: the parent of the pod spec, with the metadata of the pod.
 
     Args:
-        obj: an object of any kind, see `pod_spec`.
+        obj: an object of any kind; see `find_pod_spec`.
 
     Returns:
-        It as it lies in the object; None where there is no pod spec.
+        The pod or template itself, not a copy. None if there is no pod spec.
 
     Raises:
-        ValueError: as `pod_spec` does.
+        ValueError: see `find_pod_spec`.
     """
-    spec, pointer = pod_spec(obj)
+    spec, pointer = find_pod_spec(obj)
     if spec is None or not pointer:
         return None if spec is None else {"spec": spec}
-    found: dict[str, Any] = _resolved(obj, pointer.rpartition("/")[0])
-    return found
+    template: dict[str, Any] = _resolve(obj, pointer.rpartition("/")[0])
+    return template
 
 
-def _is_foreign(api_version: object) -> bool:
-    """Whether a kind is of somebody else's group: those have a dot in their name, unlike those with pods."""
+def _is_custom(obj: dict[str, Any]) -> bool:
+    """Check that an object is not of one of the built-in kinds with pods."""
+    kind = obj.get("kind")
+    return not isinstance(kind, str) or kind not in POD_SPEC_PATHS or _is_custom_group(obj.get("apiVersion"))
+
+
+def _is_custom_group(api_version: object) -> bool:
+    """Check the group of a kind. The names of custom groups have a dot, unlike the built-in groups with pods."""
     return isinstance(api_version, str) and "." in api_version
 
 
-def _is_searched(obj: dict[str, Any]) -> bool:
-    kind = obj.get("kind")
-    return not isinstance(kind, str) or kind not in _PLACE_OF_KIND or _is_foreign(obj.get("apiVersion"))
-
-
-def _at(obj: dict[str, Any], place: _Place) -> dict[str, Any] | None:
-    found: Any = obj
-    for key in place:
-        found = found.get(key) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else None
-
-
-def _searched(obj: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
-    for place in _PLACES:
-        found = _at(obj, place)
-        if found is not None and isinstance(found.get("containers"), list):
-            return found, _POINTERS[place]
+def _search_pod_spec(obj: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+    for path in _PATHS:
+        spec = _get_object_at(obj, path)
+        if spec is not None and isinstance(spec.get("containers"), list):
+            return spec, _POINTERS[path]
     return None, ""
+
+
+def _get_object_at(obj: dict[str, Any], path: _Path) -> dict[str, Any] | None:
+    node: Any = obj
+    for key in path:
+        node = node.get(key) if isinstance(node, dict) else None
+    return node if isinstance(node, dict) else None

@@ -1,234 +1,196 @@
-"""Outlines: what policies ask for most, found without decoding the rest of an object.
+"""Decode only the fields of an object that policies read most: metadata, containers, images and image volumes.
 
-To know an object's labels and images, its volumes, probes and managed fields need not become Python values. For the
-built-in kinds that bear pods, whose fields are known, a typed decoder finds what is asked for and passes over the rest.
+For the built-in kinds with pods, whose fields are known, a typed decoder reads these fields into an outline, and skips
+the rest: volumes, probes and managed fields do not become Python values.
 
-What is found is as sure as if the whole were decoded: an outline, written again, is as long as what it was read from.
-So no key stood there twice, none was passed over that is not known here, and nothing was written in a longer way than
-need be. What does not prove so (a field newer than this list, another writer's spaces) is decoded whole. In what is
-passed over, as in objects that nobody reads, syntax is all that is checked.
+An outline is as reliable as the decoded object. It is used only if its encoding is as long as the received bytes: then
+no key occurs twice, no key is unknown, and no value is written in a longer way than necessary. Otherwise (a field that
+is newer than `typed_fields`, or a client that sends spaces) the whole object is decoded. In the parts that are skipped,
+only the syntax is checked, as in objects that no policy reads.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
 
+from webhooks.objects.pods import POD_SPEC_PATHS
 from webhooks.objects.strict_json import LARGE
+from webhooks.objects.typed_fields import FIELDS
 
-_Rest = msgspec.Raw | msgspec.UnsetType
-_Text = str | msgspec.UnsetType
-_Texts = dict[str, str] | msgspec.UnsetType | None
+_Raw = msgspec.Raw | msgspec.UnsetType
+_Str = str | msgspec.UnsetType
+_StrMap = dict[str, str] | msgspec.UnsetType | None
 
-
-class Outline(msgspec.Struct):
-    """What is known of an object; unset where it does not say.
-
-    Attributes:
-        name: in its metadata, as are the next three.
-        generate_name: the beginning of a name.
-        labels: not to be changed.
-        annotations: not to be changed.
-        pod: the pod spec in it: an object with its three lists of containers, which have a ``name`` and an ``image``.
-        pointer: where that is.
-    """
-
-    name: _Text
-    generate_name: _Text
-    labels: _Texts
-    annotations: _Texts
-    pod: Any
-    pointer: str
-
-
-# Kinds of which somebody wanted an outline: it pays to decode the next object of these together with its envelope.
-wanted: set[str] = set()
-
-
-def decode_known(raw: msgspec.Raw | bytes, kind: str) -> Any:
-    """An object decoded as its kind's `KNOWN` type; None where it has none or does not prove to be of it.
-
-    Args:
-        raw: the object.
-        kind: its kind, as the request names it.
-    """
-    decode = _decoders.get(kind)
-    if decode is None or len(raw) > LARGE:
-        return None
-    wanted.add(kind)
-    try:
-        known = decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None  # the exact reader says what is wrong
-    return known if len(_encode(known)) == len(raw) else None
-
-
-def outline_of(known: Any, kind: str) -> Outline | None:
-    """The outline of an object; None where it is not of the kind that the request names, or has no metadata.
-
-    Args:
-        known: the object, of its kind's `KNOWN` type.
-        kind: that kind.
-    """
-    metadata = known.metadata
-    if not metadata or known.kind != kind or not known.apiVersion or "." in known.apiVersion:
-        return None
-    place, pointer = _PLACES[kind]
-    pod = known
-    for key in place:
-        pod = getattr(pod, key) if pod else pod
-    return Outline(metadata.name, metadata.generateName, metadata.labels, metadata.annotations, pod, pointer)
-
-
-def touches(kind: str, operations: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether JSON Patch operations may change what an outline tells; of a kind that has none, always.
-
-    Args:
-        kind: of the object that they are applied to.
-        operations: none of which looks elsewhere than at its path.
-    """
-    if kind not in _TOLD:
-        return True
-    paths = [f"{operation['path']}/" for operation in operations]
-    return any(path.startswith(place) or place.startswith(path) for path in paths for place in _TOLD[kind])
-
-
-def volumes_of(outline: Outline) -> Sequence[Any] | None:
-    """The volumes of the pod, with a ``name`` and an ``image`` that has a ``reference``; None where they are not sure.
-
-    Few ask for them, so they are decoded apart.
-    """
-    raw = outline.pod and outline.pod.volumes
-    if not raw:
-        return ()
-    try:
-        volumes = _decode_volumes(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    return volumes if len(_encode(volumes)) == len(raw) else None
-
-
-def _struct(fields: str, /, **read: Any) -> Any:
-    """A type with these fields, all optional: of those that are not read, nothing is known but where they end."""
-    names = fields.split()
-    assert read.keys() <= set(names)
-    return msgspec.defstruct("Known", [(each, read.get(each, _Rest), msgspec.UNSET) for each in names])
-
-
-def _unless_absent(type_: Any) -> Any:
-    return type_ | msgspec.UnsetType
-
-
-def _list(type_: Any) -> Any:
-    return list[type_]
-
-
-def _all_unless_absent(type_: Any) -> Any:
-    return _list(type_) | msgspec.UnsetType | None
-
-
-# The fields of the built-in types (Kubernetes API reference, releases 1.20 to 1.37), in the order in which servers
-# write them, in which they are found fastest.
-_Metadata = _struct(
-    "name generateName namespace selfLink uid resourceVersion generation creationTimestamp deletionTimestamp "
-    "deletionGracePeriodSeconds labels annotations ownerReferences finalizers clusterName managedFields",
-    name=_Text,
-    generateName=_Text,
-    labels=_Texts,
-    annotations=_Texts,
-)
-_Container = _struct(
-    "name image command args workingDir ports envFrom env resources resizePolicy restartPolicy restartPolicyRules "
-    "volumeMounts volumeDevices livenessProbe readinessProbe startupProbe lifecycle terminationMessagePath "
-    "terminationMessagePolicy imagePullPolicy securityContext stdin stdinOnce tty targetContainerName",
-    name=_Text,
-    image=_Text,
-)
-_Containers = _all_unless_absent(_Container)
-_Volume = _struct(
-    "name hostPath emptyDir gcePersistentDisk awsElasticBlockStore gitRepo secret nfs iscsi glusterfs "
-    "persistentVolumeClaim rbd flexVolume cinder cephfs flocker downwardAPI fc azureFile configMap vsphereVolume "
-    "quobyte azureDisk photonPersistentDisk projected portworxVolume scaleIO storageos csi ephemeral image",
-    name=_Text,
-    image=_unless_absent(_struct("reference pullPolicy", reference=_Text)),
-)
-_Pod = _struct(
-    "volumes initContainers containers ephemeralContainers restartPolicy terminationGracePeriodSeconds "
-    "activeDeadlineSeconds dnsPolicy nodeSelector serviceAccountName serviceAccount automountServiceAccountToken "
-    "nodeName hostNetwork hostPID hostIPC shareProcessNamespace securityContext imagePullSecrets hostname subdomain "
-    "affinity schedulerName tolerations hostAliases priorityClassName priority dnsConfig readinessGates "
-    "runtimeClassName enableServiceLinks preemptionPolicy overhead topologySpreadConstraints setHostnameAsFQDN os "
-    "hostUsers schedulingGates resourceClaims resources hostnameOverride schedulingGroup evictionResponders",
-    containers=_Containers,
-    initContainers=_Containers,
-    ephemeralContainers=_Containers,
-)
-_Template = _struct("metadata spec", spec=_unless_absent(_Pod))
-
-
-def _workload(fields: str) -> Any:
-    return _struct(fields, template=_unless_absent(_Template))
-
-
-_Job = _workload(
-    "parallelism completions activeDeadlineSeconds podFailurePolicy successPolicy backoffLimit backoffLimitPerIndex "
-    "maxFailedIndexes selector manualSelector template ttlSecondsAfterFinished completionMode suspend "
-    "podReplacementPolicy managedBy scheduling"
-)
-_JobTemplate = _struct("metadata spec", spec=_unless_absent(_Job))
-_CronJob = _struct(
-    "schedule timeZone startingDeadlineSeconds concurrencyPolicy suspend jobTemplate successfulJobsHistoryLimit "
-    "failedJobsHistoryLimit",
-    jobTemplate=_unless_absent(_JobTemplate),
-)
-_SPECS = {
-    "Pod": (_Pod, ("spec",)),
-    "Deployment": (
-        _workload(
-            "replicas selector template strategy minReadySeconds revisionHistoryLimit paused progressDeadlineSeconds"
-        ),
-        ("spec", "template", "spec"),
-    ),
-    "ReplicaSet": (_workload("replicas minReadySeconds selector template"), ("spec", "template", "spec")),
-    "ReplicationController": (_workload("replicas minReadySeconds selector template"), ("spec", "template", "spec")),
-    "StatefulSet": (
-        _workload(
-            "replicas selector template volumeClaimTemplates serviceName podManagementPolicy updateStrategy "
-            "revisionHistoryLimit minReadySeconds persistentVolumeClaimRetentionPolicy ordinals"
-        ),
-        ("spec", "template", "spec"),
-    ),
-    "DaemonSet": (
-        _workload("selector template updateStrategy minReadySeconds revisionHistoryLimit"),
-        ("spec", "template", "spec"),
-    ),
-    "Job": (_Job, ("spec", "template", "spec")),
-    "CronJob": (_CronJob, ("spec", "jobTemplate", "spec", "template", "spec")),
-}
-
-
-def _object(spec: Any) -> Any:
-    return _struct(
-        "kind apiVersion metadata spec status",
-        kind=_Text,
-        apiVersion=_Text,
-        metadata=_unless_absent(_Metadata),
-        spec=_unless_absent(spec),
-    )
-
-
-# The types of the kinds that have outlines.
-KNOWN: Mapping[str, Any] = {kind: _object(spec) for kind, (spec, _) in _SPECS.items()}
-_PLACES = {kind: (place, "/" + "/".join(place)) for kind, (_, place) in _SPECS.items()}
-# Where that stands; each with a slash at its end, so that none is the beginning of another name.
-_TOLD = {
+_WORKLOADS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job")
+_KINDS = ("Pod", *_WORKLOADS, "CronJob")
+_VOLUMES = "volumes"
+_PATHS = {kind: (POD_SPEC_PATHS[kind], "/" + "/".join(POD_SPEC_PATHS[kind])) for kind in _KINDS}
+# The pointers of the fields in an outline. Each has a slash at the end, so that none is a prefix of another name.
+_OUTLINE_POINTERS = {
     kind: (
         *("/kind/", "/apiVersion/"),
         *(f"/metadata/{field}/" for field in ("name", "generateName", "labels", "annotations")),
         *(f"{pointer}/{field}/" for field in ("containers", "initContainers", "ephemeralContainers", "volumes")),
     )
-    for kind, (_, pointer) in _PLACES.items()
+    for kind, (_, pointer) in _PATHS.items()
 }
-_decoders = {kind: msgspec.json.Decoder(type_).decode for kind, type_ in KNOWN.items()}
-_decode_volumes: Callable[[msgspec.Raw], Any] = msgspec.json.Decoder(_list(_Volume)).decode
+
 _encode = msgspec.json.Encoder().encode
+
+
+class Outline(msgspec.Struct):
+    """The fields of an object that policies read most; UNSET for an absent field. Do not change the values.
+
+    Attributes:
+        name: the name in the metadata.
+        generate_name: the prefix of a generated name.
+        labels: the labels.
+        annotations: the annotations.
+        pod: the pod spec: an object with the three lists of containers, which have a ``name`` and an ``image``.
+        pointer: the JSON Pointer of the pod spec.
+    """
+
+    name: _Str
+    generate_name: _Str
+    labels: _StrMap
+    annotations: _StrMap
+    pod: Any
+    pointer: str
+
+
+# The kinds of which a policy has read an outline: the next objects of these are decoded together with their envelope.
+seen_kinds: set[str] = set()
+
+# By kind, how many objects had an unknown field and were therefore decoded completely.
+fallbacks: dict[str, int] = dict.fromkeys(_KINDS, 0)
+_fallbacks_lock = threading.Lock()
+
+
+def decode_typed(raw: msgspec.Raw | bytes, kind: str) -> Any:
+    """Decode an object as the type of its kind; None if the kind has no type or the object must be decoded completely.
+
+    Args:
+        raw: the object.
+        kind: the kind in the request.
+    """
+    decode = _decoders.get(kind)
+    if decode is None or len(raw) > LARGE:
+        return None
+    seen_kinds.add(kind)
+    try:
+        typed = decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None  # the strict decoder reports the error
+    if len(_encode(typed)) == len(raw):
+        return typed
+    _count_fallback(kind, raw, kind)
+    return None
+
+
+def build_outline(typed: Any, kind: str) -> Outline | None:
+    """Return the outline of an object; None if it is not of the kind in the request, or has no metadata.
+
+    Args:
+        typed: the object, decoded as the type of its kind.
+        kind: the kind in the request.
+    """
+    metadata = typed.metadata
+    if not metadata or typed.kind != kind or not typed.apiVersion or "." in typed.apiVersion:
+        return None
+    path, pointer = _PATHS[kind]
+    pod = typed
+    for key in path:
+        pod = getattr(pod, key) if pod else pod
+    return Outline(metadata.name, metadata.generateName, metadata.labels, metadata.annotations, pod, pointer)
+
+
+def affects_outline(kind: str, operations: Iterable[Mapping[str, Any]]) -> bool:
+    """Check whether JSON Patch operations may change the outline of an object; true for a kind without outlines.
+
+    Args:
+        kind: the kind of the object.
+        operations: operations that read and write only at their ``path``.
+    """
+    if kind not in _OUTLINE_POINTERS:
+        return True
+    paths = [f"{operation['path']}/" for operation in operations]
+    return any(path.startswith(own) or own.startswith(path) for path in paths for own in _OUTLINE_POINTERS[kind])
+
+
+def decode_volumes(outline: Outline, kind: str) -> Sequence[Any] | None:
+    """Return the volumes of a pod; None if the object must be decoded completely.
+
+    Few policies read volumes, so they are decoded separately.
+
+    Args:
+        outline: the outline of the object.
+        kind: its kind.
+
+    Returns:
+        Objects with a ``name``, and an ``image`` with a ``reference``.
+    """
+    raw = outline.pod and outline.pod.volumes
+    if not raw:
+        return ()
+    try:
+        volumes: Sequence[Any] = _decode_volumes(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if len(_encode(volumes)) == len(raw):
+        return volumes
+    _count_fallback(_VOLUMES, raw, kind)
+    return None
+
+
+def _count_fallback(type_name: str, raw: msgspec.Raw | bytes, kind: str) -> None:
+    """Count an object that could not be decoded by type, if the reason is an unknown field."""
+    try:
+        _strict_decoders()[type_name](raw)
+    except msgspec.ValidationError:
+        with _fallbacks_lock:
+            fallbacks[kind] += 1
+
+
+@cache
+def _strict_decoders() -> dict[str, Any]:
+    """Build decoders that reject unknown fields. They are built on first use, because most servers never need them."""
+    types, volumes = _build_types(forbid_unknown_fields=True)
+    return {name: msgspec.json.Decoder(type_).decode for name, type_ in {**types, _VOLUMES: volumes}.items()}
+
+
+def _build_types(*, forbid_unknown_fields: bool) -> tuple[dict[str, Any], Any]:
+    """Build the type of each kind, and the type of a list of volumes. All fields are optional."""
+
+    def struct(type_name: str, /, **types: Any) -> Any:
+        """Build a type. The decoder skips the fields without a type here."""
+        assert types.keys() <= set(FIELDS[type_name])
+        fields = [(field, types.get(field, _Raw), msgspec.UNSET) for field in FIELDS[type_name]]
+        return msgspec.defstruct(type_name, fields, forbid_unknown_fields=forbid_unknown_fields)
+
+    def optional(type_: Any) -> Any:
+        return type_ | msgspec.UnsetType
+
+    def array(type_: Any) -> Any:
+        return list[type_]
+
+    containers = optional(array(struct("Container", name=_Str, image=_Str))) | None
+    pod = struct("PodSpec", containers=containers, initContainers=containers, ephemeralContainers=containers)
+    template = struct("PodTemplateSpec", spec=optional(pod))
+    specs = {kind: struct(f"{kind}Spec", template=optional(template)) for kind in _WORKLOADS}
+    job_template = struct("JobTemplateSpec", spec=optional(specs["Job"]))
+    specs |= {"Pod": pod, "CronJob": struct("CronJobSpec", jobTemplate=optional(job_template))}
+    metadata = struct("ObjectMeta", name=_Str, generateName=_Str, labels=_StrMap, annotations=_StrMap)
+    common = {"kind": _Str, "apiVersion": _Str, "metadata": optional(metadata)}
+    objects = {kind: struct("Object", **common, spec=optional(specs[kind])) for kind in _KINDS}
+    volume = struct("Volume", name=_Str, image=optional(struct("ImageVolumeSource", reference=_Str)))
+    return objects, array(volume)
+
+
+TYPES, _volumes_type = _build_types(forbid_unknown_fields=False)
+"""The type of each kind that has outlines."""
+
+_decoders = {kind: msgspec.json.Decoder(type_).decode for kind, type_ in TYPES.items()}
+_decode_volumes = msgspec.json.Decoder(_volumes_type).decode

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 from webhooks.kube.yaml_reader import Tree, Unreadable
-from webhooks.objects.strict_json import repeated
+from webhooks.objects.strict_json import first_duplicate
 
 STDIN = "-"
 MAX_SIZE = 256 * 1024 * 1024  # bytes of one file
@@ -190,12 +190,12 @@ def _json_problem(error: Exception, file: str, line: int, start: int) -> Problem
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise ValueError(f"the key {repeated(pairs)[:64]!r} is there twice")
+        raise ValueError(f"the key {first_duplicate(pairs)[:64]!r} is there twice")
     return members
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 _decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)

@@ -8,11 +8,18 @@ import msgspec
 
 from webhooks.errors import REASONS, MalformedReview
 from webhooks.kube.api_groups import ADMISSION
-from webhooks.objects.copy_on_write import draft
-from webhooks.objects.lazy_object import NULL, Object
-from webhooks.objects.pods import Container, ContainerIndex, Image, containers, image_volumes, pod_template
-from webhooks.objects.strict_json import LARGE, Document
-from webhooks.objects.typed_decoding import KNOWN, wanted
+from webhooks.objects.copy_on_write import copy_on_write
+from webhooks.objects.lazy_object import NULL, LazyObject
+from webhooks.objects.pods import (
+    Container,
+    ContainerIndex,
+    Image,
+    find_containers,
+    find_image_volumes,
+    find_pod_template,
+)
+from webhooks.objects.strict_json import LARGE, LazyDocument
+from webhooks.objects.typed_decoding import TYPES, seen_kinds
 from webhooks.reviews import envelope as envelopes
 from webhooks.reviews.outcomes import Allow, Deny
 from webhooks.reviews.subjects import ReviewSummary, resource
@@ -106,7 +113,7 @@ def _decoder_with(object_: Any) -> "msgspec.json.Decoder[_Envelope]":
 
 _decoder = msgspec.json.Decoder(_Envelope)
 _named = msgspec.json.Decoder(_Named)
-_decoders = {kind: _decoder_with(type_) for kind, type_ in KNOWN.items()}
+_decoders = {kind: _decoder_with(type_) for kind, type_ in TYPES.items()}
 _KIND = re.compile(rb'"request":\{"uid":"[^"]*","kind":\{[^{}]*?"kind":"(\w+)"')
 _encode = msgspec.json.Encoder().encode
 
@@ -122,9 +129,9 @@ class AdmissionReview(msgspec.Struct, eq=False):
 
     # A struct is made quickest, and every policy gets one.
     _envelope: _Envelope
-    _object: Object
-    _old_object: Object
-    _target: Object
+    _object: LazyObject
+    _old_object: LazyObject
+    _target: LazyObject
     _draft: Any = msgspec.UNSET
     _old_draft: Any = msgspec.UNSET
     _specs: list[ContainerIndex] = []
@@ -175,7 +182,7 @@ class AdmissionReview(msgspec.Struct, eq=False):
         """Who asks."""
         if self._user is None:
             raw = self._envelope.request.userInfo
-            self._user = user_of(None if raw is msgspec.UNSET else Document(bytes(raw)).tree)
+            self._user = user_of(None if raw is msgspec.UNSET else LazyDocument(bytes(raw)).tree)
         return self._user
 
     @property
@@ -183,7 +190,7 @@ class AdmissionReview(msgspec.Struct, eq=False):
         """The object as it would be stored, to read and to change: this policy's own copy. None on DELETE."""
         if self._draft is msgspec.UNSET:
             self.object_accessed = True
-            self._draft = draft(self._object.lend())
+            self._draft = copy_on_write(self._object.borrow())
             if self._target is self._object:
                 self._find_specs()
         return self._draft
@@ -193,7 +200,7 @@ class AdmissionReview(msgspec.Struct, eq=False):
         """The object as it is stored now: this policy's own copy. None on CREATE and CONNECT."""
         if self._old_draft is msgspec.UNSET:
             self.object_accessed = True
-            self._old_draft = draft(self._old_object.lend())
+            self._old_draft = copy_on_write(self._old_object.borrow())
             if self._target is self._old_object:
                 self._find_specs()
         return self._old_draft
@@ -207,7 +214,7 @@ class AdmissionReview(msgspec.Struct, eq=False):
     def options(self) -> Any:
         """The options of the operation, such as CreateOptions; None where there are none."""
         raw = self._envelope.request.options
-        return None if raw is msgspec.UNSET else Document(bytes(raw)).tree
+        return None if raw is msgspec.UNSET else LazyDocument(bytes(raw)).tree
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -217,12 +224,12 @@ class AdmissionReview(msgspec.Struct, eq=False):
     @property
     def name(self) -> str:
         """The object's name; where the server is still to make one, the `generate_name` it starts with."""
-        return self._envelope.request.name or self._target.text("name") or self.generate_name
+        return self._envelope.request.name or self._target.metadata_text("name") or self.generate_name
 
     @property
     def generate_name(self) -> str:
         """The beginning of the name that the server will make; empty where a name was given."""
-        return self._target.text("generateName")
+        return self._target.metadata_text("generateName")
 
     @property
     def labels(self) -> dict[str, str]:
@@ -245,11 +252,11 @@ class AdmissionReview(msgspec.Struct, eq=False):
         """
         draft = self._target_draft
         if draft is not msgspec.UNSET:
-            found = containers(draft) if draft is not None else []
+            found = find_containers(draft) if draft is not None else []
         else:
             found = self._target.containers(lambda: self.target)
             if found:
-                self._specs.append(found[0]._specs)
+                self._specs.append(found[0]._index)
         return _without(found, except_images) if except_images else found
 
     def images(self, *, except_images: Collection[str] = ()) -> list[Image]:
@@ -262,7 +269,7 @@ class AdmissionReview(msgspec.Struct, eq=False):
             ValueError: the object is so malformed that an image could hide in it.
         """
         draft = self._target_draft
-        volumes = self._target.image_volumes() if draft is msgspec.UNSET else image_volumes(draft or {})
+        volumes = self._target.image_volumes() if draft is msgspec.UNSET else find_image_volumes(draft or {})
         found = [*self.containers(), *volumes]
         return _without(found, except_images) if except_images else found
 
@@ -275,7 +282,7 @@ class AdmissionReview(msgspec.Struct, eq=False):
             ValueError: the object has something else in the place of a pod.
         """
         target = self.target
-        return None if target is None else pod_template(target)
+        return None if target is None else find_pod_template(target)
 
     @property
     def previous(self) -> "AdmissionReview | None":
@@ -301,7 +308,7 @@ class AdmissionReview(msgspec.Struct, eq=False):
     def _find_specs(self) -> None:
         """Before the policy can change its copy: the containers it was given stay those they are."""
         for specs in self._specs:
-            specs.find(self._target_draft)
+            specs.resolve(self._target_draft)
 
 
 def _without(images: Iterable[ImageT], patterns: Collection[str]) -> list[ImageT]:
@@ -356,19 +363,19 @@ def deny_new(
     return Deny("; ".join(found)) if found else Allow()
 
 
-def object_of(review: AdmissionReview) -> Object:
+def object_of(review: AdmissionReview) -> LazyObject:
     """The object of a review, as all its policies share it."""
     return review._object
 
 
-def with_object(review: AdmissionReview, object_: Object) -> AdmissionReview:
+def with_object(review: AdmissionReview, object_: LazyObject) -> AdmissionReview:
     """The review for the next policy, with another object in place of the one that came, which is its target."""
     return AdmissionReview(review._envelope, object_, review._old_object, object_)
 
 
 def intact(review: AdmissionReview) -> bool:
     """Whether a policy has left alone what it shares with others."""
-    return review._object.intact() and review._old_object.intact()
+    return review._object.is_unmodified() and review._old_object.is_unmodified()
 
 
 def label_sets(review: AdmissionReview) -> list[dict[str, str]]:
@@ -422,7 +429,7 @@ def decode(body: bytes) -> AdmissionReview:
     if raw is None:
         object_ = _object(request.object, kind, "object")
     else:
-        object_ = Object(raw, kind=kind, known=request.object) if request.object else NULL
+        object_ = LazyObject(raw, kind=kind, typed=request.object) if request.object else NULL
     old_object = _object(request.oldObject, kind, "oldObject")
     return AdmissionReview(envelope, object_, old_object, old_object if request.operation == "DELETE" else object_)
 
@@ -432,7 +439,7 @@ def _decode(body: bytes) -> tuple[_Envelope, Callable[[], Any] | None]:
 
     That proves itself as outlines do. What does not is decoded again by one that says why.
     """
-    decoder = _decoder_for(body) if wanted and len(body) < LARGE else None
+    decoder = _decoder_for(body) if seen_kinds and len(body) < LARGE else None
     if decoder is not None:
         try:
             if not body.isascii():
@@ -452,15 +459,15 @@ def _decoder_for(body: bytes) -> "msgspec.json.Decoder[_Envelope] | None":
     """What decodes the object too, where an outline of its kind has been wanted before."""
     found = _KIND.search(body, 0, envelopes.HEAD)
     kind = found[1].decode() if found is not None else ""
-    return _decoders[kind] if kind in wanted else None
+    return _decoders[kind] if kind in seen_kinds else None
 
 
-def _object(raw: msgspec.Raw | msgspec.UnsetType, kind: str, field: str) -> Object:
+def _object(raw: msgspec.Raw | msgspec.UnsetType, kind: str, field: str) -> LazyObject:
     if raw is msgspec.UNSET:
         return NULL
     first = memoryview(raw)[0]
     if first == _OBJECT:
-        return Object(raw, kind=kind)
+        return LazyObject(raw, kind=kind)
     if first == _NULL:
         return NULL
     raise MalformedReview(f"request.{field} is not an object")
@@ -469,7 +476,7 @@ def _object(raw: msgspec.Raw | msgspec.UnsetType, kind: str, field: str) -> Obje
 def body(review: AdmissionReview) -> bytes:
     """The review as a body that decodes to the same, with what policies have changed of it so far."""
     envelope = review._envelope
-    object_ = msgspec.Raw(review._object.written())
+    object_ = msgspec.Raw(review._object.to_json())
     return _encode(msgspec.structs.replace(envelope, request=msgspec.structs.replace(envelope.request, object=object_)))
 
 

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from webhooks.errors import MalformedReview
-from webhooks.objects.strict_json import MAX_DEPTH, load, load_exactly
+from webhooks.objects.json_pointer import MAX_DEPTH
+from webhooks.objects.strict_json import load, load_exactly
 
 _encode = msgspec.json.Encoder().encode
 _STAND_IN_SIZE = 64

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from webhooks.objects import json_patch
+from webhooks.objects import json_diff
 from webhooks.testing.server import Result
 
 
@@ -83,7 +83,7 @@ def described(result: Result) -> str:
 
 def same(wanted: Any, got: Any) -> bool:
     """Whether two trees are the same JSON, where true is not 1."""
-    return not json_patch.diff(wanted, got)
+    return not json_diff.diff(wanted, got)
 
 
 def difference(wanted: Any, got: Any) -> str:
