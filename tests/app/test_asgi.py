@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,20 @@ from webhooks.plugins.loader import PluginContext
 from webhooks.settings import Limits
 
 from ..support.builders import access_body, admission_body, pod, written
-from ..support.servers import await_true
+from ..support.malformed import LIMIT, Denied, assert_response, sized
+from ..support.pairs import (
+    GOOD,
+    VALIDATE,
+    Servers,
+    assert_is_status,
+    assert_serves,
+    assert_serves_after,
+    comparable,
+    serving_both,
+)
+from ..support.servers import REVIEWS, Connection, Server, await_true, chunked, request
 
-VALIDATE = "/admission/validate"
-GOOD = written(admission_body("CREATE", pod()))
+REVIEW = written(admission_body("CREATE", pod()))
 HEADERS = {"Content-Type": "application/json"}
 
 
@@ -51,7 +61,7 @@ def client() -> Iterator[TestClient]:
 
 
 def review_by(client: TestClient, path: str = VALIDATE) -> Any:
-    reply = client.post(path, content=GOOD, headers=HEADERS)
+    reply = client.post(path, content=REVIEW, headers=HEADERS)
     assert reply.status_code == 200
     return reply.json()["response"]
 
@@ -134,7 +144,7 @@ def test_there_is_no_other_documentation(client: TestClient) -> None:
     ],
 )
 def test_errors_are_status_objects(method: str, path: str, code: int, reason: str, client: TestClient) -> None:
-    reply = client.request(method, path, content=GOOD, headers={"Content-Type": "text/plain"})
+    reply = client.request(method, path, content=REVIEW, headers={"Content-Type": "text/plain"})
     assert reply.status_code == code
     assert reply.headers["content-type"] == "application/json"
     status = reply.json()
@@ -152,6 +162,173 @@ def test_errors_are_status_objects(method: str, path: str, code: int, reason: st
 def test_web_sockets_are_refused(client: TestClient) -> None:
     with pytest.raises(WebSocketDisconnect), client.websocket_connect(VALIDATE):
         pass
+
+
+# Our own server and another ASGI server respond alike.
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    with serving_both(tmp_path_factory) as servers:
+        yield servers
+
+
+@pytest.fixture(params=Servers._fields)
+def server(request: pytest.FixtureRequest, servers: Servers) -> Server:
+    server: Server = getattr(servers, request.param)
+    return server
+
+
+@pytest.fixture
+def connection(server: Server) -> Iterator[Connection]:
+    with server.connect() as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("path", ["/authorize", "/authenticate", "/images", "/audit"])
+def test_too_large_bodies_of_reviews_without_uid(path: str, server: Server) -> None:
+    with server.connect() as connection:
+        reply = connection.post(path, b" " * (LIMIT + 1))
+        assert_is_status(reply, 413)
+        assert reply.closes
+        assert_serves_after(server, connection, reply)
+
+
+@pytest.mark.parametrize("size", [LIMIT, LIMIT + 1])
+def test_the_body_limit_applies_to_chunks(size: int, server: Server) -> None:
+    body = sized(size)
+    parts = [body[start : start + 65_536] for start in range(0, size, 65_536)]
+    with server.connect() as connection:
+        connection.request("POST", VALIDATE, chunked(*parts), {**REVIEWS, "Transfer-Encoding": "chunked"})
+        reply = connection.reply()
+        if size > LIMIT:
+            assert_response(reply, Denied(413, close=True))
+        else:
+            assert reply.json()["response"]["allowed"] is True
+        assert_serves_after(server, connection, reply)
+
+
+def test_an_endless_body_is_rejected(server: Server) -> None:
+    head = request("POST", VALIDATE, headers={**REVIEWS, "Transfer-Encoding": "chunked"})
+    with server.connect() as connection:
+        connection.send(head + chunked(sized(LIMIT + 1)).removesuffix(b"0\r\n\r\n"))
+        assert_response(connection.reply(), Denied(413, close=True))
+        assert connection.is_closed()
+
+
+def test_a_content_length_over_the_limit_is_rejected_before_the_body_arrives(server: Server) -> None:
+    head = request("POST", VALIDATE, headers={**REVIEWS, "Content-Length": str(1024**3)})
+    with server.connect() as connection:
+        connection.send(head + sized(8192))  # the server reads the uid from a prefix of the body
+        reply = connection.reply()
+        assert_response(reply, Denied(413, close=True))
+        assert_serves_after(server, connection, reply)
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        "application/json",
+        "application/json; charset=utf-8",
+        "application/json;charset=UTF-8",
+        "Application/JSON",
+        "application/json ; a=b; c=d",
+    ],
+)
+def test_json_media_types(media_type: str, server: Server) -> None:
+    assert server.post(VALIDATE, GOOD, {"Content-Type": media_type}).json()["response"]["allowed"] is True
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Content-Type": ""},
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/jsonp"},
+        {"Content-Type": "application/yaml"},
+        {"Content-Type": "text/json, application/json"},
+        {"Content-Type": "application/vnd.svc.protobuf"},
+        {**REVIEWS, "Content-Encoding": "gzip"},
+        {**REVIEWS, "Content-Encoding": "identity, gzip"},
+    ],
+    ids=str,
+)
+def test_other_media_types_are_rejected(headers: Mapping[str, str], servers: Servers) -> None:
+    replies = []
+    for server in servers:
+        with server.connect() as connection:
+            reply = connection.post(VALIDATE, GOOD, headers)
+            assert_is_status(reply, 415)
+            assert_serves_after(server, connection, reply)
+            replies.append(comparable(reply))
+    assert replies[0] == replies[1]
+
+
+def test_the_content_encoding_identity_is_accepted(server: Server) -> None:
+    assert server.post(VALIDATE, GOOD, {**REVIEWS, "Content-Encoding": "identity"}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("POST", "/", 404),
+        ("POST", "/admission", 404),
+        ("POST", "/admission/mutate/nothing", 404),
+        ("POST", "/admission/mutate/denies", 404),  # a validating policy
+        ("POST", "/admission/validate/labelled", 404),  # a mutating policy
+        ("POST", "/admission/validate/", 404),
+        ("POST", "/admission/validate/denies/more", 404),
+        ("POST", "/authorize/authorizes", 404),
+        ("POST", "//admission/validate", 404),
+        ("POST", "/ADMISSION/VALIDATE", 404),
+        ("POST", "/admission/../authorize", 404),
+        ("GET", "/nothing", 404),
+        ("GET", VALIDATE, 405),
+        ("PUT", VALIDATE, 405),
+        ("PATCH", "/authorize", 405),
+        ("DELETE", "/images", 405),
+        ("OPTIONS", "/audit", 405),
+        ("GET", "/admission/validate/denies", 405),
+        ("POST", "/livez", 405),
+        ("PUT", "/metrics", 405),
+        ("DELETE", "/openapi.json", 405),
+        ("POST", "/docs", 405),
+    ],
+)
+def test_paths_and_methods(method: str, path: str, code: int, servers: Servers) -> None:
+    replies = []
+    for server in servers:
+        with server.connect() as connection:
+            connection.request(method, path, GOOD if method != "GET" else b"")
+            reply = connection.reply()
+            assert_is_status(reply, code)
+            assert ("allow" in reply.headers) == (code == 405)
+            assert_serves_after(server, connection, reply)
+            replies.append(comparable(reply))
+    assert replies[0] == replies[1]
+
+
+def test_head_has_no_body(connection: Connection) -> None:
+    connection.request("HEAD", VALIDATE, headers={})
+    assert connection.reply(to_head=True).status == 405
+    assert_serves(connection)
+
+
+@pytest.mark.parametrize(
+    "target", [f"{VALIDATE}?timeout=1s#part", f"https://localhost{VALIDATE}", "/admission/%76alidate", f"{VALIDATE}?"]
+)
+def test_other_spellings_of_a_path(target: str, servers: Servers) -> None:
+    replies = [comparable(server.post(target, GOOD)) for server in servers]
+    assert replies[0] == replies[1]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["timeout=10s", "timeout=1m0s", "timeout=", "timeout=x", "timeout=%ff", "timeout=-1s", "a=b&timeout=5s&c", "&&=&"],
+)
+def test_queries(query: str, server: Server) -> None:
+    assert server.post(f"{VALIDATE}?{query}", GOOD).json()["response"]["allowed"] is True
 
 
 # Behind others: a path before ours, bodies in pieces.
@@ -203,14 +380,14 @@ def test_whoever_is_sent_away_is_told_when_to_come_again() -> None:
 
     app = create_app([waits], limits=Limits(max_in_flight=1, max_queue=0))
     app.endpoints[VALIDATE]._turns.take()  # type: ignore[union-attr]
-    head, _ = call(app, part(GOOD, more=False))
+    head, _ = call(app, part(REVIEW, more=False))
     assert head["status"] == 429
     assert (b"retry-after", b"1") in head["headers"]
 
 
 def test_limits_of_bodies_are_configurable() -> None:
-    for size, code in ((len(GOOD), b'"allowed":true'), (len(GOOD) - 1, b'"code":413')):
-        head, body = call(create_app([allows], limits=Limits(max_body=size)), part(GOOD, more=False))
+    for size, code in ((len(REVIEW), b'"allowed":true'), (len(REVIEW) - 1, b'"code":413')):
+        head, body = call(create_app([allows], limits=Limits(max_body=size)), part(REVIEW, more=False))
         assert head["status"] == 200
         assert code in body["body"]
 
@@ -221,13 +398,13 @@ def part(body: bytes, *, more: bool = True) -> Message:
 
 @pytest.mark.parametrize("size", [1, 7, 100, 10_000])
 def test_bodies_in_pieces(size: int) -> None:
-    parts = [part(GOOD[start : start + size]) for start in range(0, len(GOOD), size)]
+    parts = [part(REVIEW[start : start + size]) for start in range(0, len(REVIEW), size)]
     head, body = call(create_app([allows]), *parts, {"type": "http.request"})
     assert head["status"] == 200
     assert b'"allowed":true' in body["body"]
 
 
-@pytest.mark.parametrize("parts", [(), (part(GOOD[:-10]),), (part(GOOD),)])
+@pytest.mark.parametrize("parts", [(), (part(REVIEW[:-10]),), (part(REVIEW),)])
 def test_a_caller_that_goes_away_in_its_body(parts: tuple[Message, ...]) -> None:
     """No policy is asked, and nothing is counted: that was no review, and no malformed one."""
     asked = []
@@ -264,7 +441,7 @@ def test_tokens_are_authenticated(mounted: bool, tokens: TokenFile, site: Plugin
     client = TestClient(Starlette(routes=[Mount("/hooks", app)]) if mounted else app)
     root = "/hooks" if mounted else ""
     good = {**HEADERS, "Authorization": "Bearer good-token"}
-    reply = client.post(f"{root}{VALIDATE}", content=GOOD, headers=good)
+    reply = client.post(f"{root}{VALIDATE}", content=REVIEW, headers=good)
     assert reply.json()["response"]["allowed"] is True
     assert client.get(f"{root}/docs", headers=good).status_code == 200
     for path in (VALIDATE, "/docs", "/openapi.json", "/metrics", "/nothing", "/livez/", "//livez", "/hooks/livez"):
@@ -278,7 +455,7 @@ def test_tokens_are_authenticated(mounted: bool, tokens: TokenFile, site: Plugin
 
 def test_client_certificates_are_not_visible(site: PluginContext) -> None:
     client = TestClient(create_app([allows], site, callers=Authenticator(site.metrics, allowed_names=["apiserver"])))
-    assert client.post(VALIDATE, content=GOOD, headers=HEADERS).status_code == 403
+    assert client.post(VALIDATE, content=REVIEW, headers=HEADERS).status_code == 403
 
 
 def test_the_token_file_is_reloaded(
@@ -288,4 +465,4 @@ def test_the_token_file_is_reloaded(
     new = {**HEADERS, "Authorization": "Bearer new-token"}
     with TestClient(create_app([allows], site, callers=Authenticator(site.metrics, token_file=tokens))) as client:
         (tmp_path / "tokens.csv").write_text("new-token,joe\n")
-        await_true(lambda: client.post(VALIDATE, content=GOOD, headers=new).status_code == 200, "it is reloaded")
+        await_true(lambda: client.post(VALIDATE, content=REVIEW, headers=new).status_code == 200, "it is reloaded")

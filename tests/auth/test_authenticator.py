@@ -439,7 +439,7 @@ def test_the_connections_of_a_removed_ca_are_closed(tmp_path: Path, folder: Path
         assert removed.is_closed()
         assert kept.post(VALIDATE, ALLOWED_REVIEW).status == 200
         closed = metric_samples(server, "webhooks_connections_closed_total")
-        assert closed == {'{port="reviews",waited_for="trust"}': 1}
+        assert closed == {'{port="reviews",reason="untrusted"}': 1}
 
 
 def test_a_handshake_that_began_before_its_ca_was_removed(tmp_path: Path, folder: Path, ca: Identity) -> None:

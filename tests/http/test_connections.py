@@ -1,14 +1,15 @@
-"""Who has to go, and when: told of connections that are nothing but a stage and a time."""
+"""The connection table: timeouts, limits and evictions, with fake connections."""
 
 import asyncio
+import ctypes
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
 
-from webhooks.http import memory
+from webhooks.http import connections
 from webhooks.http.connections import ConnectionTable, Stage
 from webhooks.observability.metrics import Counter, Gauge, MetricRegistry
 from webhooks.settings import Limits
@@ -17,182 +18,206 @@ LIMITS = Limits(max_connections=4, max_connections_per_peer=3)
 
 
 @dataclass(eq=False)
-class Client:
-    """A connection as it is seen from here."""
+class Fake:
+    """A connection."""
 
     stage: Stage = "idle"
     since: float = 0.0
     peer: str = "10.0.0.1"
-    left: bool = False
+    closed: bool = False
     aborted: bool = False
 
-    def leave(self) -> None:
-        self.left, self.since = True, time.monotonic()
+    @property
+    def certificate(self) -> None:
+        return None
+
+    def close_gracefully(self) -> None:
+        self.closed, self.since = True, time.monotonic()
 
     def abort(self) -> None:
         self.aborted = True
 
 
 class Port:
-    """The connections of one port."""
+    """The connection table of a port."""
 
     def __init__(self, limits: Limits = LIMITS) -> None:
-        self.meters = MetricRegistry()
-        self.connections = ConnectionTable("reviews", limits, 120.0, self.meters)
+        self.metrics = MetricRegistry()
+        self.table = ConnectionTable("reviews", limits, 120.0, self.metrics)
 
-    def connect(self, *callers: Client) -> None:
-        for client in callers:
-            self.connections.add(client)
+    def connect(self, *clients: Fake) -> None:
+        for client in clients:
+            self.table.add(client)
 
     def watch(self) -> None:
-        """Look at all of them."""
+        """Check all connections."""
 
         async def watch() -> None:
-            for _ in range(4):  # some at a time
-                self.connections.watch()
+            for _ in range(4):  # each checks a batch
+                self.table.watch()
 
         asyncio.run(watch())
 
     def admit(self, peer: str) -> bool:
         async def admit() -> bool:
-            return self.connections.admit(peer)
+            return self.table.admit(peer)
 
         return asyncio.run(admit())
 
-    def counted(self, name: str) -> Mapping[tuple[str, ...], float]:
-        meter = self.meters.by_name[f"webhooks_connections{name}"]
+    def values(self, name: str) -> Mapping[tuple[str, ...], float]:
+        meter = self.metrics.by_name[f"webhooks_connections{name}"]
         assert isinstance(meter, Counter | Gauge)
         return {labels[1:]: value for labels, value in meter.values.items()}
 
 
 def ago(seconds: float) -> float:
-    """A time on the clock of event loops."""
+    """Return a time on the clock of the event loop."""
     return time.monotonic() - seconds
 
 
 @pytest.mark.parametrize(
-    ("stage", "seconds"), [("tls", 5), ("header", 5), ("body", 10), ("answer", 10), ("idle", 120), ("end", 5)]
+    ("stage", "seconds"), [("tls", 5), ("header", 5), ("body", 10), ("response", 10), ("idle", 120), ("close", 5)]
 )
-def test_whoever_keeps_the_server_waiting_has_so_many_seconds(stage: Stage, seconds: float) -> None:
-    port, early, late = Port(), Client(stage, ago(seconds - 1)), Client(stage, ago(seconds + 1))
+def test_each_stage_has_a_timeout(stage: Stage, seconds: float) -> None:
+    port, early, late = Port(), Fake(stage, ago(seconds - 1)), Fake(stage, ago(seconds + 1))
     port.connect(early, late)
     port.watch()
-    assert (early.left, late.left) == (False, True)
-    assert port.counted("_ended") == {(stage,): 1}
+    assert (early.closed, late.closed) == (False, True)
+    assert port.values("_closed") == {(stage,): 1}
 
 
-def test_whoever_waits_for_policies_has_time() -> None:
-    port, client = Port(), Client("policies", -1e9)
+def test_waiting_for_policies_has_no_timeout() -> None:
+    port, client = Port(), Fake("policies", -1e9)
     port.connect(client)
     port.watch()
-    assert not client.left
+    assert not client.closed
 
 
-def test_a_crowd_is_ended_a_few_at_a_time() -> None:
-    """Others have their turn in between."""
-    port, callers = Port(Limits(tls_timeout=0.1)), [Client("tls", ago(1)) for _ in range(100)]
+def test_connections_are_closed_in_batches() -> None:
+    """Other tasks run in between."""
+    port, clients = Port(Limits(tls_timeout=0.1)), [Fake("tls", ago(1)) for _ in range(100)]
 
-    async def look() -> None:
-        port.connect(*callers)
-        port.connections.watch()
-        gone = [0]
-        while gone[-1] < 100:
+    async def close_all() -> None:
+        port.connect(*clients)
+        port.table.watch()
+        closed = [0]
+        while closed[-1] < 100:
             await asyncio.sleep(0)
-            gone.append(sum(client.left for client in callers))
-        assert max(later - earlier for earlier, later in pairwise(gone)) < 50
+            closed.append(sum(client.closed for client in clients))
+        assert max(later - earlier for earlier, later in pairwise(closed)) < 50
 
-    asyncio.run(asyncio.wait_for(look(), 5))
+    asyncio.run(asyncio.wait_for(close_all(), 5))
 
 
-def test_all_are_admitted_while_there_is_room() -> None:
+def test_connections_are_admitted_while_there_is_room() -> None:
     port = Port()
     for number in range(4):
         assert port.admit(f"10.0.0.{number}")
-        port.connect(Client(peer=f"10.0.0.{number}"))
-    assert port.counted("") == {(): 4}
-    assert port.counted("_ended") == port.counted("_refused") == {}
+        port.connect(Fake(peer=f"10.0.0.{number}"))
+    assert port.values("") == {(): 4}
+    assert port.values("_closed") == port.values("_rejected") == {}
 
 
 @pytest.mark.parametrize(
-    ("who", "others"),
+    ("evicted", "others"),
     [
         (("idle", 60), [("idle", 59), ("idle", 1)]),
         (("tls", 1), [("idle", 20)]),
-        (("idle", 3), [("tls", 0.1)]),  # who begins is not silent yet
+        (("idle", 3), [("tls", 0.1)]),  # a new connection is not late yet
         (("header", 2), [("body", 3)]),
-        (("answer", 5), [("end", 1)]),
+        (("response", 5), [("close", 1)]),
         (("idle", 0), [("policies", 100), ("policies", 100)]),
     ],
 )
-def test_those_make_room_that_have_used_most_of_their_time(
-    who: tuple[Stage, float], others: list[tuple[Stage, float]]
+def test_the_connection_that_used_most_of_its_timeout_is_evicted(
+    evicted: tuple[Stage, float], others: list[tuple[Stage, float]]
 ) -> None:
-    callers = [Client(stage, ago(seconds)) for stage, seconds in (*others, who)]
-    port = Port(Limits(max_connections=len(callers)))
-    port.connect(*callers)
+    clients = [Fake(stage, ago(seconds)) for stage, seconds in (*others, evicted)]
+    port = Port(Limits(max_connections=len(clients)))
+    port.connect(*clients)
     assert port.admit("10.0.0.9")
-    assert [client.aborted for client in callers] == [False] * len(others) + [True]
-    assert port.counted("_ended") == {("room",): 1}
-    assert port.counted("") == {(): len(others)}
+    assert [client.aborted for client in clients] == [False] * len(others) + [True]
+    assert port.values("_closed") == {("evicted",): 1}
+    assert port.values("") == {(): len(others)}
 
 
-def test_one_in_sixty_four_makes_room_at_once() -> None:
+def test_one_in_sixty_four_connections_is_evicted_at_once() -> None:
     port = Port(Limits(max_connections=256))
-    callers = [Client(since=ago(100 - number / 10)) for number in range(256)]
-    port.connect(*callers)
+    clients = [Fake(since=ago(100 - number / 10)) for number in range(256)]
+    port.connect(*clients)
     assert port.admit("10.0.0.9")
-    assert [client.aborted for client in callers] == [True] * 4 + [False] * 252
+    assert [client.aborted for client in clients] == [True] * 4 + [False] * 252
 
 
-def test_an_address_at_its_limit_makes_room_itself() -> None:
-    port, other = Port(), Client("tls", ago(4), "10.0.0.2")
-    callers = [Client(since=ago(30 - number)) for number in range(3)]
-    port.connect(other, *callers)
+def test_an_address_at_its_limit_evicts_its_own_connections() -> None:
+    port, other = Port(), Fake("tls", ago(4), "10.0.0.2")
+    clients = [Fake(since=ago(30 - number)) for number in range(3)]
+    port.connect(other, *clients)
     assert port.admit("10.0.0.1")
-    assert [client.aborted for client in (*callers, other)] == [True, False, False, False]
+    assert [client.aborted for client in (*clients, other)] == [True, False, False, False]
 
 
 @pytest.mark.parametrize(("peers", "limit"), [((1, 1, 1), "peer"), ((1, 2, 3, 4), "all")])
-def test_a_new_one_is_refused_where_all_wait_for_policies(peers: tuple[int, ...], limit: str) -> None:
+def test_a_connection_is_rejected_if_all_others_wait_for_policies(peers: tuple[int, ...], limit: str) -> None:
     port = Port()
-    port.connect(*(Client("policies", peer=f"10.0.0.{peer}") for peer in peers))
+    port.connect(*(Fake("policies", peer=f"10.0.0.{peer}") for peer in peers))
     assert not port.admit("10.0.0.1")
-    assert port.counted("_refused") == {(limit,): 1}
+    assert port.values("_rejected") == {(limit,): 1}
 
 
-def test_a_crowd_that_cannot_make_room_is_not_looked_at_for_each_new_one() -> None:
+def test_the_search_for_connections_to_evict_is_not_repeated_for_each_new_one() -> None:
     port = Port()
-    callers = [Client("policies", peer=f"10.0.0.{number}") for number in range(4)]
-    port.connect(*callers)
+    clients = [Fake("policies", peer=f"10.0.0.{number}") for number in range(4)]
+    port.connect(*clients)
     assert not port.admit("10.0.0.1")
-    callers[0].stage, callers[0].since = "idle", ago(1)
+    clients[0].stage, clients[0].since = "idle", ago(1)
     assert not port.admit("10.0.0.1")
-    port.watch()  # a second later
+    port.watch()  # includes the cleanup that runs each second
     assert port.admit("10.0.0.1")
 
 
-def test_whoever_is_gone_is_counted_no_longer() -> None:
-    port, client, other = Port(), Client(), Client(peer="10.0.0.2")
+def test_closed_connections_are_not_counted() -> None:
+    port, client, other = Port(), Fake(), Fake(peer="10.0.0.2")
     port.connect(client, other)
     for _ in range(2):
-        port.connections.discard(client)
-    assert port.counted("") == {(): 1}
+        port.table.discard(client)
+    assert port.values("") == {(): 1}
     for _ in range(3):
         assert port.admit("10.0.0.1")
-        port.connect(Client("policies"))
+        port.connect(Fake("policies"))
     assert port.admit("10.0.0.3")
     assert other.aborted
 
 
-@pytest.mark.parametrize(("gone", "given"), [(63, 0), (64, 1)])
-def test_memory_is_given_back_when_a_crowd_has_gone(gone: int, given: int, monkeypatch: pytest.MonkeyPatch) -> None:
+# Memory.
+
+
+@pytest.mark.parametrize(("closed", "released"), [(63, 0), (64, 1)])
+def test_memory_is_released_when_many_connections_were_closed(
+    closed: int, released: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     times: list[None] = []
-    monkeypatch.setattr(memory, "give_back", lambda: times.append(None))
-    port, callers = Port(Limits()), [Client(since=ago(0)) for _ in range(100)]
-    port.connect(*callers)
+    monkeypatch.setattr(connections, "release_memory", lambda: times.append(None))
+    port, clients = Port(Limits()), [Fake(since=ago(0)) for _ in range(100)]
+    port.connect(*clients)
     port.watch()
-    for client in callers[:gone]:
-        port.connections.discard(client)
+    for client in clients[:closed]:
+        port.table.discard(client)
     for _ in range(2):
         port.watch()
-    assert len(times) == given
+    assert len(times) == released
+
+
+def test_memory_is_released() -> None:
+    connections.release_memory()
+
+
+@pytest.mark.parametrize("library", [lambda _: object(), None], ids=["no malloc_trim", "no C library"])
+def test_other_c_libraries_do_not_release_memory(
+    library: Callable[[None], object] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: None) -> object:
+        raise OSError
+
+    monkeypatch.setattr(ctypes, "CDLL", library or fail)
+    assert connections._load_malloc_trim()(0) is None

@@ -1,6 +1,5 @@
-"""Heads that came before: what is taken for one whole request, and that it is the one that the parser sees."""
+"""The header cache: its keys identify requests that the parser would read in the same way."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import httptools
@@ -8,36 +7,30 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, reject, settings
 from hypothesis import strategies as st
 
-from webhooks import create_app
-from webhooks.http.header_cache import CachedHead, HeaderCache, without_length
-from webhooks.settings import Limits
-
-from ..support.builders import admission_body, written
-from ..support.transports import Line, connected
+from webhooks.http.header_cache import CachedHead, HeaderCache, split_request
 
 LINE = b"POST /admission/mutate?timeout=10s HTTP/1.1\r\n"
 HEAD = LINE + b"Host: a\r\nContent-Length: %d\r\nContent-Type: application/json\r\n\r\n"
-BODY = written(admission_body())
 HEADERS = {b"host": b"a", b"content-length": b"2", b"content-type": b"application/json"}
 
 
-def of(body: bytes, head: bytes = HEAD) -> bytes:
+def request(body: bytes, head: bytes = HEAD) -> bytes:
     return head % len(body) + body
 
 
-def test_the_length_of_the_body_makes_no_difference() -> None:
+def test_a_request_is_split_into_its_key_and_its_body() -> None:
     bodies = [b"", b"{}", b"[" * 12_345, b"\r\n\r\nContent-Length: 5\r\n\r\n"]
-    found = [without_length(of(body)) for body in bodies]
-    assert [pair[1] for pair in found if pair] == bodies
-    assert {pair[0] for pair in found if pair} == {HEAD.replace(b"%d", b"").removesuffix(b"\r\n\r\n")}
+    parts = [split_request(request(body)) for body in bodies]
+    assert [pair[1] for pair in parts if pair] == bodies
+    assert {pair[0] for pair in parts if pair} == {HEAD.replace(b"%d", b"").removesuffix(b"\r\n\r\n")}
 
 
 OTHERS = {
     "nothing": b"",
     "a part of a head": HEAD[:50],
-    "a part of a body": of(b"{}")[:-1],
-    "a body and more": of(b"{}") + b"P",
-    "two requests": of(b"{}") + of(b"{}"),
+    "a part of a body": request(b"{}")[:-1],
+    "a body and more": request(b"{}") + b"P",
+    "two requests": request(b"{}") + request(b"{}"),
     "no length": LINE + b"Host: a\r\n\r\n",
     "chunks": LINE + b"Host: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "a length in another spelling": HEAD.replace(b"Content-L", b"content-l") % 2 + b"{}",
@@ -53,18 +46,18 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS)
-def test_anything_else_is_for_the_parser(data: bytes) -> None:
-    assert without_length(data) is None
+def test_other_data_is_not_split(data: bytes) -> None:
+    assert split_request(data) is None
 
 
-class Seen:
-    """What the parser sees in some bytes."""
+class Parsed:
+    """What the parser reports about some bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.urls: list[bytes] = []
         self.headers: list[tuple[bytes, bytes]] = []
         self.body = b""
-        self.ended = 0
+        self.messages = 0
         self._parser: Any = httptools.HttpRequestParser(self)
         self._parser.feed_data(data)
 
@@ -78,11 +71,11 @@ class Seen:
         self.body += body
 
     def on_message_complete(self) -> None:
-        self.ended += 1
+        self.messages += 1
 
     @property
     def rest(self) -> Any:
-        """All but what the length makes different."""
+        """Everything but the length and the body."""
         others = [pair for pair in self.headers if pair[0].lower() != b"content-length"]
         return self.urls, others, len(self.headers), self._parser.should_keep_alive()
 
@@ -104,38 +97,36 @@ LINES = st.sampled_from(
 LENGTHS = st.sampled_from([0, 2, 12])
 
 
-def with_another_length(data: bytes, key: bytes, length: int) -> bytes:
-    """A request with another number in place of the one that is not in its key, and a body of that length."""
+def with_length(data: bytes, key: bytes, length: int) -> bytes:
+    """Return the request with this key, and a body of another length."""
     head = data.partition(b"\r\n\r\n")[0]
     digits = len(head) - len(key)
     place = next(place for place in range(len(key) + 1) if head[:place] + head[place + digits :] == key)
     return key[:place] + b"%d" % length + key[place:] + b"\r\n\r\n" + b"{" * length
 
 
-@settings(suppress_health_check=[HealthCheck.filter_too_much])  # most of what is at random is no request
+@settings(suppress_health_check=[HealthCheck.filter_too_much])  # most random data is not a request
 @given(st.lists(LINES, max_size=3), st.lists(LINES, max_size=3), LENGTHS, LENGTHS)
 @example([b"X: Content-Length: 2"], [], 2, 12)
-def test_a_head_means_what_the_one_in_the_cache_meant(
-    before: list[bytes], after: list[bytes], first: int, second: int
-) -> None:
-    """Of two heads that differ in that number alone: where the parser takes one, it takes both, and sees the same."""
+def test_requests_with_one_key_mean_the_same(before: list[bytes], after: list[bytes], first: int, second: int) -> None:
+    """If the parser accepts one of two requests that differ in the length only, it accepts both, and reads the same."""
     lines = [b"Host: a", *before, b"Content-Length: %d" % first, *after, b"\r\n"]
     data = LINE + b"\r\n".join(lines) + b"{" * first
-    found = without_length(data)
-    assume(found is not None)
-    key, body = found
+    parts = split_request(data)
+    assume(parts is not None)
+    key, body = parts
     try:
-        known = Seen(data)
+        known = Parsed(data)
     except httptools.HttpParserError:
-        reject()  # it is never cached
-    assume(known.ended == 1 and known.body == body)
-    other = with_another_length(data, key, second)
-    assert without_length(other) == (key, b"{" * second)
-    seen = Seen(other)
-    assert (seen.ended, seen.body, seen.rest) == (1, b"{" * second, known.rest)
+        reject()  # it is not cached
+    assume(known.messages == 1 and known.body == body)
+    other = with_length(data, key, second)
+    assert split_request(other) == (key, b"{" * second)
+    seen = Parsed(other)
+    assert (seen.messages, seen.body, seen.rest) == (1, b"{" * second, known.rest)
 
 
-def test_heads_are_found_again() -> None:
+def test_heads_are_cached() -> None:
     cache = HeaderCache()
     head = CachedHead(b"/admission/mutate", b"timeout=10s", HEADERS)
     cache.add(b"key", head)
@@ -144,74 +135,16 @@ def test_heads_are_found_again() -> None:
 
 
 @pytest.mark.parametrize("name", [b"authorization", b"traceparent", b"transfer-encoding", b"expect", b"connection"])
-def test_what_may_differ_or_be_secret_is_not_kept(name: bytes) -> None:
+def test_heads_with_variable_or_secret_headers_are_not_cached(name: bytes) -> None:
     cache = HeaderCache()
     cache.add(b"key", CachedHead(b"/admission/mutate", b"", HEADERS | {name: b"a"}))
     assert cache.get(b"key") is None
 
 
-def test_no_caller_fills_the_memory() -> None:
+def test_the_cache_is_limited() -> None:
     cache = HeaderCache()
     for number in range(1000):
         cache.add(b"%d" % number, CachedHead(b"", b"", HEADERS))
     known = [number for number in range(1000) if cache.get(b"%d" % number)]
     assert len(known) <= 64
     assert known[-1] == 999
-
-
-@pytest.fixture
-def line() -> Iterator[Line]:
-    """To an application that has no policies, and takes no larger body than `BODY`."""
-    with connected(create_app([], limits=Limits(max_body=len(BODY)))) as line:
-        yield line
-
-
-def test_a_head_that_came_before_is_not_read(line: Line) -> None:
-    protocol, log = line.protocol, line.log
-    data = of(BODY)
-    counts = []
-    for _ in range(5):
-        protocol.data_received(data)
-        counts.append(protocol.heads_read)
-    assert counts == [1, 2, 2, 2, 2]
-    protocol.data_received(data * 2)
-    protocol.data_received(data.replace(b"Host: a", b"Host: b"))
-    assert protocol.heads_read == 5
-    protocol._outbox.flush()
-    assert len({answer for _, answer in log}) == 1
-    assert len(log) == 8
-
-
-def test_a_path_that_is_gone_is_not_found(line: Line) -> None:
-    protocol, app, log = line.protocol, line.app, line.log
-    data = of(BODY)
-    for _ in range(3):
-        protocol.data_received(data)
-    protocol._outbox.flush()
-    assert len(log) == 3
-    app.endpoints_by_path.clear()
-    protocol.data_received(data)
-    protocol._outbox.flush()
-    assert (protocol.heads_read, len(log)) == (3, 3)
-
-
-def test_nothing_is_answered_behind_the_last_answer(line: Line) -> None:
-    protocol, log = line.protocol, line.log
-    for _ in range(3):
-        protocol.data_received(of(BODY))
-    protocol.data_received(of(BODY).replace(b"Host: a", b"Host: a\r\nConnection: close"))
-    told = len(log)
-    for _ in range(3):
-        protocol.data_received(of(BODY))
-    protocol._outbox.flush()
-    assert (len(log), protocol.heads_read) == (told, 3)
-
-
-def test_a_body_over_the_limit_is_refused(line: Line) -> None:
-    protocol, log = line.protocol, line.log
-    for _ in range(3):
-        protocol.data_received(of(BODY))
-    assert protocol.heads_read == 2
-    protocol.data_received(of(BODY + b" "))
-    protocol._outbox.flush()
-    assert b'"code":413' in log[-1][1]

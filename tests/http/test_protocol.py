@@ -1,19 +1,23 @@
-"""What one connection may send, how, and how slowly: raw bytes to a real server, at both of its ports."""
+"""HTTP on a connection: limits and timeouts at both ports of a real server, and responses that are sent together."""
 
+import asyncio
 import random
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from webhooks.http.protocol import WriteBatcher
+
 from ..support.servers import REVIEWS, Connection, Gate, Server, chunked, request, review, serving
+from ..support.transports import RecordingTransport, Written
 
 VALIDATE = "/admission/validate"
 GOOD = review()
-HEAD = b"POST /admission/validate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"  # without its end
+HEAD = b"POST /admission/validate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"  # incomplete
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 SHORT = ("--tls-timeout", "300ms", "--header-timeout", 0.3, "--body-timeout", 0.3)
 PORTS = pytest.mark.parametrize("ops", [False, True], ids=["reviews", "ops"])
@@ -26,9 +30,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One that waits for nobody."""
-    with serving(tmp_path_factory.mktemp("hasty"), *SHORT) as server:
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with short timeouts."""
+    with serving(tmp_path_factory.mktemp("impatient"), *SHORT) as server:
         yield server
 
 
@@ -41,7 +45,7 @@ def assert_serves(server: Server) -> None:
     assert server.get("/livez", ops=True).body == b"ok"
 
 
-def assert_refused(server: Server, data: bytes, code: int, *, ops: bool = False) -> None:
+def assert_rejected(server: Server, data: bytes, code: int, *, ops: bool = False) -> None:
     with connect(server, ops=ops) as connection:
         connection.send(data)
         reply = connection.reply()
@@ -49,16 +53,16 @@ def assert_refused(server: Server, data: bytes, code: int, *, ops: bool = False)
         assert connection.is_closed()
 
 
-# Heads.
+# Headers.
 
 
 def with_headers(count: int, path: str = "/livez") -> bytes:
-    """A request with so many headers."""
+    """Return a request with so many headers."""
     return f"GET {path} HTTP/1.1\r\nHost: a\r\n".encode() + b"A: b\r\n" * (count - 1) + b"\r\n"
 
 
-def of_bytes(size: int) -> bytes:
-    """A request with so many bytes of headers and path."""
+def with_bytes(size: int) -> bytes:
+    """Return a request with so many bytes of headers and path."""
     rest = size - len("/livez") - len("Host: a\r\n") - len("A: \r\n")
     return b"GET /livez HTTP/1.1\r\nHost: a\r\nA: %b\r\n\r\n" % (b"b" * rest)
 
@@ -67,10 +71,10 @@ def of_bytes(size: int) -> bytes:
 @pytest.mark.parametrize("pieces", [1, 7])
 @pytest.mark.parametrize(
     ("data", "code"),
-    [(with_headers(100), 200), (with_headers(101), 431), (of_bytes(32_768), 200), (of_bytes(32_769), 431)],
-    ids=["100 headers", "101 headers", "32 KiB", "a byte more"],
+    [(with_headers(100), 200), (with_headers(101), 431), (with_bytes(32_768), 200), (with_bytes(32_769), 431)],
+    ids=["100 headers", "101 headers", "32 KiB", "one byte more"],
 )
-def test_heads_have_limits(data: bytes, code: int, pieces: int, ops: bool, server: Server) -> None:
+def test_headers_have_limits(data: bytes, code: int, pieces: int, ops: bool, server: Server) -> None:
     with connect(server, ops=ops) as connection:
         step = -(-len(data) // pieces)
         for start in range(0, len(data), step):
@@ -95,7 +99,7 @@ def test_heads_have_limits(data: bytes, code: int, pieces: int, ops: bool, serve
     ],
     ids=["headers", "a value", "a name", "a path", "trailers", "a trailer", "an extension", "a second extension"],
 )
-def test_whatever_has_no_end_is_refused_before_it(data: bytes, ready: bytes, server: Server) -> None:
+def test_endless_data_is_rejected(data: bytes, ready: bytes, server: Server) -> None:
     with server.connect() as connection:
         if ready:
             connection.send(ready)
@@ -106,7 +110,7 @@ def test_whatever_has_no_end_is_refused_before_it(data: bytes, ready: bytes, ser
         assert connection.is_closed()
 
 
-def test_a_large_body_does_not_count_as_a_head(server: Server) -> None:
+def test_a_large_body_does_not_count_as_headers(server: Server) -> None:
     large = review(value="x" * 200_000)
     for body, headers in (
         (large, REVIEWS),
@@ -122,15 +126,15 @@ def test_limits_are_configurable(tmp_path: Path) -> None:
     options = ("--max-headers", 5, "--max-header-bytes", 1024, "--max-body", 2000)
     with serving(tmp_path, *options) as server:
         assert_serves(server)
-        assert_refused(server, with_headers(6), 431)
-        assert_refused(server, of_bytes(1025), 431)
+        assert_rejected(server, with_headers(6), 431)
+        assert_rejected(server, with_bytes(1025), 431)
         for size, denied in ((2000, None), (2001, 413)):
             response = server.post(VALIDATE, GOOD + b" " * (size - len(GOOD))).json()["response"]
             assert response.get("status", {}).get("code") == denied
 
 
 @pytest.mark.parametrize("slow", [False, True])
-def test_so_many_requests_wait_behind_another(slow: bool, server: Server) -> None:
+def test_pipelined_requests_have_a_limit(slow: bool, server: Server) -> None:
     get = request("GET", "/livez", headers={})
     with server.connect() as connection, Gate() as gate:
         first = request("POST", VALIDATE, gate.review("waits")) if slow else get
@@ -144,7 +148,7 @@ def test_so_many_requests_wait_behind_another(slow: bool, server: Server) -> Non
     assert_serves(server)
 
 
-# Where one request ends and the next begins.
+# The end of a request.
 
 
 @PORTS
@@ -171,8 +175,8 @@ def test_so_many_requests_wait_behind_another(slow: bool, server: Server) -> Non
         b"Host: b\r\n",
     ],
 )
-def test_a_head_that_two_could_read_in_two_ways(headers: bytes, ops: bool, server: Server) -> None:
-    assert_refused(server, b"POST /livez HTTP/1.1\r\nHost: a\r\n%b\r\n0\r\n\r\n" % headers, 400, ops=ops)
+def test_ambiguous_headers_are_rejected(headers: bytes, ops: bool, server: Server) -> None:
+    assert_rejected(server, b"POST /livez HTTP/1.1\r\nHost: a\r\n%b\r\n0\r\n\r\n" % headers, 400, ops=ops)
 
 
 @pytest.mark.parametrize(
@@ -193,12 +197,43 @@ def test_a_head_that_two_could_read_in_two_ways(headers: bytes, ops: bool, serve
     ],
 )
 @PORTS
-def test_what_is_not_spoken(data: bytes, ops: bool, server: Server) -> None:
-    assert_refused(server, data, 400, ops=ops)
+def test_unsupported_http_is_rejected(data: bytes, ops: bool, server: Server) -> None:
+    assert_rejected(server, data, 400, ops=ops)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"POST /admission/validate HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /admission/validate HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+        b"POST /admission/validate HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n{}{}{}",
+        b"POST /admission/validate HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        b"POST /admission/validate HTTP/1.1\r\nContent-Length: 5x\r\n\r\n{}",
+        b"POST /admission/validate HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n{}",
+        b"POST /admission/validate HTTP/1.1\r\nTransfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
+        b"POST /admission/validate HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n\r\n",
+        b"POST /admission/validate HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{}{}{}{}\r\n0\r\n\r\n",
+        b"POST /admission/validate HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\n{}",
+        b"POST /admission/validate HTTP/1.1\r\nContent-Type application/json\r\n\r\n",
+        b"POST /admission/validate HTTP/1.1\r\nContent-Type : application/json\r\n\r\n",
+        b"POST /admission/validate HTTP/1.1\r\n: value\r\n\r\n",
+        b"POST /admission/validate HTTP/1.1\r\nX: a\0b\r\n\r\n",
+        b"POST /admission/validate HTTP/9.9\r\n\r\n",
+        b"POST  HTTP/1.1\r\n\r\n",
+        b"P\xffST /admission/validate HTTP/1.1\r\n\r\n",
+        b"FROBNICATE /admission/validate HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ],
+    ids=repr,
+)
+def test_malformed_http_is_rejected(data: bytes, server: Server) -> None:
+    assert_rejected(server, data, 400)
+    assert_serves(server)
 
 
 @PORTS
-def test_nothing_is_read_behind_the_wish_for_another_protocol(ops: bool, server: Server) -> None:
+def test_nothing_is_read_after_an_upgrade(ops: bool, server: Server) -> None:
     head = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: h2c\r\nContent-Length: 50\r\n\r\n"
     with connect(server, ops=ops) as connection:
         connection.send(head + request("GET", "/readyz", headers={}))
@@ -217,7 +252,7 @@ def test_http_1_0_needs_no_host(server: Server) -> None:
 
 @PORTS
 def test_noise(ops: bool, server: Server) -> None:
-    """Requests with some bytes changed, doubled or cut out: each is answered by no worse than a 4xx, or closed."""
+    """Requests with changed, repeated or removed bytes get at most a 4xx response, or the connection is closed."""
     chance = random.Random(4)
     seeds = [
         request("POST", VALIDATE, GOOD) * 2,
@@ -237,29 +272,29 @@ def test_noise(ops: bool, server: Server) -> None:
 
 
 def statuses(server: Server, data: bytes, *, ops: bool) -> list[bytes]:
-    """The codes of all answers to what is no more than that."""
+    """Return the status codes of all responses to some data."""
     with connect(server, ops=ops) as connection, suppress(OSError):
         connection.send(data)
         connection.socket.settimeout(0.01)
-        got = b""
+        received = b""
         with suppress(TimeoutError, ssl.SSLError):
             while part := connection.socket.recv(65536):
-                got += part
-        return [line.split(b" ")[1] for line in got.split(b"\r\n") if line.startswith(b"HTTP/1.1 ")]
+                received += part
+        return [line.split(b" ")[1] for line in received.split(b"\r\n") if line.startswith(b"HTTP/1.1 ")]
     return []
 
 
-# Time.
+# Timeouts.
 
 
-def ended_after(connection: Connection, drip: bytes = b"") -> float:
-    """The seconds until the server ends a connection on which something comes again and again."""
-    began = time.monotonic()
+def seconds_until_closed(connection: Connection, drip: bytes = b"") -> float:
+    """Send data again and again, and return the seconds until the server closes the connection."""
+    start = time.monotonic()
     while connection.is_silent(0.05):
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - start < 5
         connection.send(drip)
     assert connection.is_closed()
-    return time.monotonic() - began
+    return time.monotonic() - start
 
 
 @PORTS
@@ -274,10 +309,10 @@ def ended_after(connection: Connection, drip: bytes = b"") -> float:
         (request("GET", "/livez", headers={})[:-2], b""),
     ],
 )
-def test_slow_heads(sent: bytes, drip: bytes, ops: bool, hasty: Server) -> None:
-    with connect(hasty, ops=ops) as connection:
+def test_slow_headers(sent: bytes, drip: bytes, ops: bool, impatient: Server) -> None:
+    with connect(impatient, ops=ops) as connection:
         connection.send(sent)
-        assert ended_after(connection, drip) > 0.2
+        assert seconds_until_closed(connection, drip) > 0.2
 
 
 @pytest.mark.parametrize(
@@ -289,65 +324,65 @@ def test_slow_heads(sent: bytes, drip: bytes, ops: bool, hasty: Server) -> None:
         (CHUNKED + b"1\r\nx\r\n0\r\n", b"A: b\r\n"),
     ],
 )
-def test_slow_bodies(sent: bytes, drip: bytes, hasty: Server) -> None:
-    with hasty.connect() as connection:
+def test_slow_bodies(sent: bytes, drip: bytes, impatient: Server) -> None:
+    with impatient.connect() as connection:
         connection.send(sent)
-        assert ended_after(connection, drip) > 0.2
+        assert seconds_until_closed(connection, drip) > 0.2
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01", b"\x16\x03\x01"])
-def test_slow_handshakes(sent: bytes, hasty: Server) -> None:
-    with Connection(hasty.port, None) as connection:
+def test_slow_handshakes(sent: bytes, impatient: Server) -> None:
+    with Connection(impatient.port, None) as connection:
         connection.send(sent)
-        assert ended_after(connection) > 0.2
+        assert seconds_until_closed(connection) > 0.2
 
 
 @pytest.mark.parametrize("rest", [b"", b"POST /ad", HEAD + b"Content-Length: 1000\r\n\r\n{"])
-def test_a_second_request_has_a_time_of_its_own(rest: bytes, hasty: Server) -> None:
-    with hasty.connect() as connection:
-        for _ in range(8):  # longer than one may take
+def test_each_request_has_its_own_timeout(rest: bytes, impatient: Server) -> None:
+    with impatient.connect() as connection:
+        for _ in range(8):  # longer than one timeout
             assert connection.post(VALIDATE, GOOD).status == 200
             assert connection.is_silent(0.05)
         if rest:
             connection.send(rest)
-            assert ended_after(connection) > 0.2
+            assert seconds_until_closed(connection) > 0.2
         else:
-            assert connection.is_silent(1)  # whoever is idle has more
+            assert connection.is_silent(1)  # the timeout of idle connections is longer
 
 
 @pytest.mark.parametrize("slow", ["waits", "hangs"])
-def test_time_for_policies_is_none_of_the_callers(slow: str, hasty: Server) -> None:
-    with hasty.connect() as connection, Gate() as gate:
+def test_waiting_for_policies_has_no_timeout(slow: str, impatient: Server) -> None:
+    with impatient.connect() as connection, Gate() as gate:
         connection.request("POST", VALIDATE, gate.review(slow, uid="a"))
-        connection.send(request("POST", VALIDATE, GOOD) + HEAD)  # nor for those behind
+        connection.send(request("POST", VALIDATE, GOOD) + HEAD)  # nor do the requests behind it
         gate.await_policy()
         assert connection.is_silent(1)
         gate.open()
         assert [connection.reply().json()["response"]["allowed"] for _ in range(2)] == [True, True]
-        assert ended_after(connection) > 0.1
+        assert seconds_until_closed(connection) > 0.1
 
 
-def test_whoever_takes_no_answers(hasty: Server) -> None:
-    with hasty.connect() as deaf:
-        deaf.socket.settimeout(0.1)
+def test_a_client_that_does_not_read_is_disconnected(impatient: Server) -> None:
+    with impatient.connect() as unread:
+        unread.socket.settimeout(0.1)
         with suppress(OSError):
             while True:
-                deaf.socket.sendall(request("GET", "/openapi.json", headers={}) * 20)
-        deaf.socket.settimeout(5)
-        with suppress(OSError, EOFError):  # in the midst of an answer
+                unread.socket.sendall(request("GET", "/openapi.json", headers={}) * 20)
+        unread.socket.settimeout(5)
+        with suppress(OSError, EOFError):  # the last response is incomplete
             while True:
-                deaf.reply()
-    assert_serves(hasty)
+                unread.reply()
+    assert_serves(impatient)
 
 
-def test_what_was_ended_is_counted(hasty: Server) -> None:
-    with Connection(hasty.port, None) as silent, hasty.connect() as headless, hasty.connect() as bodiless:
-        bodiless.send(HEAD + b"Content-Length: 1000\r\n\r\n")
-        for connection in (silent, headless, bodiless):
+def test_closed_connections_are_counted(impatient: Server) -> None:
+    with Connection(impatient.port, None) as no_tls, impatient.connect() as no_header, impatient.connect() as no_body:
+        no_body.send(HEAD + b"Content-Length: 1000\r\n\r\n")
+        for connection in (no_tls, no_header, no_body):
             assert connection.is_closed()
-    page = hasty.get("/metrics", ops=True).body.decode()
-    for stage in ("tls", "header", "body"):
-        assert f'webhooks_connections_closed_total{{port="reviews",waited_for="{stage}"}}' in page
+    page = impatient.get("/metrics", ops=True).body.decode()
+    for reason in ("tls", "header", "body"):
+        assert f'webhooks_connections_closed_total{{port="reviews",reason="{reason}"}}' in page
     assert 'webhooks_connections{port="ops"} 1.0' in page
     assert 'webhooks_connections{port="reviews"} 0.0' in page
 
@@ -365,3 +400,78 @@ def test_a_body_of_a_gibibyte_takes_little_memory(lying: bool, server: Server) -
                 connection.socket.sendall(piece if lying else b"10000\r\n%b\r\n" % piece)
         assert server.resident_mb - before < 32
     assert_serves(server)
+
+
+# Responses that are sent together.
+
+Scenario = Callable[[WriteBatcher, RecordingTransport, RecordingTransport, Written], Awaitable[None]]
+
+
+def run(scenario: Scenario) -> Written:
+    """Run a scenario with two connections, and return what was written."""
+    written: Written = []
+
+    async def main() -> None:
+        a, b = RecordingTransport("a", written), RecordingTransport("b", written)
+        await scenario(WriteBatcher(asyncio.get_running_loop()), a, b, written)
+
+    asyncio.run(main())
+    return written
+
+
+def test_responses_are_sent_at_the_end_of_the_iteration() -> None:
+    async def scenario(writes: WriteBatcher, a: RecordingTransport, b: RecordingTransport, written: Written) -> None:
+        writes.write(a, b"1")
+        writes.write(b, b"2")
+        writes.write(a, b"3")
+        assert written == []
+        await asyncio.sleep(0)
+        assert written == [("a", b"1"), ("b", b"2"), ("a", b"3")]
+        writes.write(b, b"4")
+        await asyncio.sleep(0)
+
+    assert run(scenario)[3:] == [("b", b"4")]
+
+
+def test_responses_are_sent_before_later_tasks_write() -> None:
+    async def scenario(writes: WriteBatcher, a: RecordingTransport, b: RecordingTransport, written: Written) -> None:
+        writes.write(a, b"response")
+        await asyncio.create_task(write(a))
+
+    async def write(transport: RecordingTransport) -> None:
+        transport.write(b"other")
+
+    assert run(scenario) == [("a", b"response"), ("a", b"other")]
+
+
+def test_flush_sends_at_once() -> None:
+    async def scenario(writes: WriteBatcher, a: RecordingTransport, b: RecordingTransport, written: Written) -> None:
+        writes.write(a, b"1")
+        writes.flush()
+        assert written == [("a", b"1")]
+        writes.write(b, b"2")
+        await asyncio.sleep(0)
+        writes.flush()
+
+    assert run(scenario) == [("a", b"1"), ("b", b"2")]
+
+
+@pytest.mark.parametrize("count", [15, 16, 17, 40])
+def test_sixteen_responses_are_sent_at_once(count: int) -> None:
+    async def scenario(writes: WriteBatcher, a: RecordingTransport, b: RecordingTransport, written: Written) -> None:
+        for number in range(count):
+            writes.write(a, b"%d" % number)
+        assert len(written) == count // 16 * 16
+        await asyncio.sleep(0)
+
+    assert run(scenario) == [("a", b"%d" % number) for number in range(count)]
+
+
+def test_nothing_is_written_to_a_closing_connection() -> None:
+    async def scenario(writes: WriteBatcher, a: RecordingTransport, b: RecordingTransport, written: Written) -> None:
+        writes.write(a, b"1")
+        writes.write(b, b"2")
+        a.close()
+        await asyncio.sleep(0)
+
+    assert run(scenario) == [("b", b"2")]

@@ -1,9 +1,10 @@
-"""A transport that goes nowhere, and the protocol of a connection on one."""
+"""Connections without sockets: a transport that records what is written, and a review protocol on it."""
 
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -11,23 +12,26 @@ from uvicorn.server import ServerState
 
 from webhooks.app.asgi import WebhookApp
 from webhooks.http.connections import ConnectionTable
-from webhooks.http.outbox import WriteBatcher
+from webhooks.http.protocol import WriteBatcher
 from webhooks.observability.metrics import MetricRegistry
-from webhooks.server.review_protocol import ReviewProtocol
+from webhooks.server.review_protocol import ReviewContext, ReviewProtocol
 from webhooks.settings import Limits
 
+Written = list[tuple[str, bytes]]
+"""Names of transports, with what was written to them, in order."""
 
-class Recorder(asyncio.Transport):
-    """Notes what is written to it, in a log that it may share with others."""
 
-    def __init__(self, name: str, log: list[tuple[str, bytes]]) -> None:
+class RecordingTransport(asyncio.Transport):
+    """Appends what is written to it to a list, which several transports may share."""
+
+    def __init__(self, name: str, written: Written) -> None:
         super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
         self._name = name
-        self._log = log
+        self._written = written
         self._closing = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        self._log.append((self._name, bytes(data)))
+        self._written.append((self._name, bytes(data)))
 
     def close(self) -> None:
         self._closing = True
@@ -38,42 +42,55 @@ class Recorder(asyncio.Transport):
         return self._closing
 
     def set_write_buffer_limits(self, high: Any = None, low: Any = None) -> None:
-        """There is no buffer."""
+        """Ignore the limits: there is no buffer."""
 
 
-class Counting(ReviewProtocol):
-    """Counts the heads that are read."""
+class CountingProtocol(ReviewProtocol):
+    """Counts the requests whose headers were parsed."""
 
-    heads_read = 0
+    parsed = 0
 
     def on_headers_complete(self) -> None:
-        self.heads_read += 1
+        self.parsed += 1
         super().on_headers_complete()
 
 
 @dataclass
-class Line:
-    """A connection to an application, what is written to it, and the loop, which turns when it is told to."""
+class FakeConnection:
+    """A connection to an application.
 
-    protocol: Counting
+    Attributes:
+        protocol: the protocol on the server.
+        app: the application.
+        written: what the server wrote.
+        runner: runs the event loop of the connection, only while a test uses it.
+    """
+
+    protocol: CountingProtocol
     app: WebhookApp
-    log: list[tuple[str, bytes]]
+    written: Written
     runner: asyncio.Runner
+
+    def flush(self) -> None:
+        """Write the responses that wait for the end of the iteration of the loop."""
+        self.protocol._writes.flush()
 
 
 @contextmanager
-def connected(app: WebhookApp) -> Iterator[Line]:
+def connected(app: WebhookApp) -> Iterator[FakeConnection]:
     """A new connection to an application."""
     with asyncio.Runner() as runner:
-        log: list[tuple[str, bytes]] = []
+        written: Written = []
 
-        async def made() -> Counting:
+        async def connect() -> CountingProtocol:
             config = uvicorn.Config(app)
             config.load()
-            neighbours = ConnectionTable("reviews", Limits(), 120, MetricRegistry())
-            outbox = WriteBatcher(asyncio.get_running_loop())
-            found = Counting("127.0.0.1", neighbours, outbox, config=config, server_state=ServerState(), app_state={})
-            found.connection_made(Recorder("", log))
-            return found
+            context = ReviewContext(app.endpoints_by_path, app.heads, app.head_cache, app.callers)
+            table = ConnectionTable("reviews", Limits(), 120, MetricRegistry())
+            writes = WriteBatcher(asyncio.get_running_loop())
+            create = partial(CountingProtocol, context, "127.0.0.1", table, writes)
+            protocol = create(config=config, server_state=ServerState(), app_state={})
+            protocol.connection_made(RecordingTransport("", written))
+            return protocol
 
-        yield Line(runner.run(made()), app, log, runner)
+        yield FakeConnection(runner.run(connect()), app, written, runner)

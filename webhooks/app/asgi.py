@@ -27,15 +27,16 @@ from webhooks.engine.executor import PolicyExecutor
 from webhooks.engine.stalls import PolicyInterrupter
 from webhooks.engine.watchdog import LOST, LoopWatchdog
 from webhooks.http.header_cache import HeaderCache
-from webhooks.http.headers import HeadReader
-from webhooks.http.responses import HEADERS, JsonResponse, error
+from webhooks.http.headers import HeaderReader
+from webhooks.http.responses import EXTRA_HEADERS, JsonResponse, error_response
 from webhooks.kube.registered import MAX_TIMEOUT
 from webhooks.plugins.loader import PluginContext
 from webhooks.policy.model import AnyPolicy
 from webhooks.policy.registry import Registry
+from webhooks.reviews import envelope
 from webhooks.settings import Limits
 
-MET = "webhooks.met"  # where our own server notes in a request's state who is at the other end of its connection
+PEER_AUTHENTICATION = "webhooks.peer_authentication"  # the state in the ASGI scope that holds the result
 if TYPE_CHECKING:
     from webhooks.app.tracing import Tracing
 
@@ -74,7 +75,7 @@ class WebhookApp(FastAPI):
         self.site = site or PluginContext()
         self.limits = limits or Limits()
         self.callers = callers or Authenticator(self.site.metrics)
-        self.heads = HeadReader(self.limits.max_body)
+        self.heads = HeaderReader(self.limits.max_body, envelope.HEAD)
         self.head_cache = HeaderCache()
         self.metrics = metrics = Metrics(self.site.metrics)
         if tracing is not None:
@@ -148,7 +149,7 @@ class WebhookApp(FastAPI):
 
     async def _caller(self, scope: Scope) -> Authentication:
         """Who sends a request: who is at the other end is known where the server is our own, see `ReviewProtocol`."""
-        met = scope.get("state", {}).get(MET) or self.callers.authenticate_connection(None)
+        met = scope.get("state", {}).get(PEER_AUTHENTICATION) or self.callers.authenticate_connection(None)
         return await self.callers.authenticate_request_async(met, dict(scope["headers"]).get(b"authorization"))
 
     def openapi(self) -> dict[str, Any]:
@@ -196,15 +197,15 @@ def _path(scope: Scope) -> str:
 
 
 async def _answer(
-    endpoint: AnyEndpoint, heads: HeadReader, scope: Scope, receive: Receive, client: Client
+    endpoint: AnyEndpoint, heads: HeaderReader, scope: Scope, receive: Receive, client: Client
 ) -> JsonResponse | None:
     """The answer to a review; None where the caller is gone."""
     if scope["method"] != "POST":
-        return error(405, "reviews are sent by POST")
+        return error_response(405, "reviews are sent by POST")
     headers = dict(scope["headers"])
     head = heads.read(headers)
-    if head.refusal is not None:
-        return head.refusal
+    if head.error is not None:
+        return head.error
     body = await _read(receive, head.limit) if head.limit else b""
     if body is None:
         return None
@@ -232,8 +233,8 @@ async def _send(send: Send, answer: JsonResponse) -> None:
     headers = [_JSON, (b"content-length", str(len(answer.body)).encode())]
     if answer.close:
         headers.append((b"connection", b"close"))
-    if answer.code in HEADERS:
-        headers.append(HEADERS[answer.code])
+    if answer.code in EXTRA_HEADERS:
+        headers.append(EXTRA_HEADERS[answer.code])
     if answer.code == 405:
         headers.append((b"allow", b"POST"))
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})
@@ -260,5 +261,5 @@ def _documentation(app: FastAPI) -> list[BaseRoute]:
 async def _http_error(_: Request, exception: Exception) -> Response:
     """The framework's own errors, in the form that callers understand."""
     assert isinstance(exception, HTTPException)
-    answer = error(exception.status_code, exception.detail)
+    answer = error_response(exception.status_code, exception.detail)
     return Response(answer.body, answer.code, headers=exception.headers, media_type="application/json")

@@ -33,8 +33,8 @@ from webhooks.auth.client import ANONYMOUS, Client
 from webhooks.engine.dispatcher import Dispatcher, Verdict
 from webhooks.engine.invocation import Result
 from webhooks.errors import MalformedReview, Overloaded
-from webhooks.http.headers import NO_HEADERS, timeout
-from webhooks.http.responses import JsonResponse, error
+from webhooks.http.headers import NO_HEADERS, parse_timeout
+from webhooks.http.responses import JsonResponse, error_response
 from webhooks.policy.model import WIRES, AnyPolicy, Kind
 from webhooks.reviews import admission, audit
 from webhooks.reviews.outcomes import Deny
@@ -103,7 +103,7 @@ class Endpoint:
             return self._send_away(body, client, started)
         try:
             review = self._wire.decode(body)
-            verdict = self._decide(self._kind, review, timeout(query), self._only)
+            verdict = self._decide(self._kind, review, parse_timeout(query), self._only)
             if isinstance(verdict, Verdict):
                 return self._finish(review, verdict, client, started)
             return self._wait(review, verdict, body, client, started)
@@ -128,7 +128,7 @@ class Endpoint:
 
     def _finish(self, review: Any, verdict: Verdict, client: Client, started: float) -> JsonResponse:
         if verdict.outcome is None:
-            answer = error(500, "a policy failed; the server's log says which and why")
+            answer = error_response(500, "a policy failed; the server's log says which and why")
         elif verdict.patch is not None:
             answer = JsonResponse(200, self._wire.encode(review, verdict.outcome, verdict.patch))
         else:
@@ -159,14 +159,18 @@ class Endpoint:
         """Answer before anything has been done for a review: whoever sent it is to come again in a moment."""
         message = "too many reviews wait already"
         self._tell(body, Verdict(Deny(message)), "shed", 429, client, started)
-        return error(429, message)
+        return error_response(429, message)
 
     def _turn_down(self, review: Any, client: Client, started: float) -> JsonResponse:
         """Answer a review that was taken, and had no turn in time: its sender waits no longer either."""
         message = "the server is overloaded: there was no time for this review"
         denial = Deny(message, reason="ServiceUnavailable", code=503)
         self._tell(review, Verdict(denial), "shed", 503, client, started)
-        return error(503, message) if self._kind in _KEPT else JsonResponse(200, self._wire.encode(review, denial))
+        return (
+            error_response(503, message)
+            if self._kind in _KEPT
+            else JsonResponse(200, self._wire.encode(review, denial))
+        )
 
     def _fail(self, unexpected: Exception, body: bytes, client: Client, started: float) -> JsonResponse:
         extra = {"client": str(client)}
@@ -178,7 +182,7 @@ class Endpoint:
         self._tell(body, Verdict(Deny(message)), name, code, client, started)
         denial = admission.encode_denial(body, message, code) if self._wire is admission else None
         close = code == 413
-        return error(code, message, close=close) if denial is None else JsonResponse(200, denial, close)
+        return error_response(code, message, close=close) if denial is None else JsonResponse(200, denial, close)
 
     def _tell(self, about: Any, verdict: Verdict, name: str, code: int, client: Client, started: float) -> None:
         """Tell what became of a review, or of a body: to those who count, and to those who want it in writing."""
@@ -234,7 +238,7 @@ class AuditEndpoint:
         """Answer a body that is no batch of events."""
         logger.warning("refused a malformed %s: %s", audit.KIND, malformed, extra={"client": str(client)})
         self._metrics.count(audit.KIND, "malformed", malformed.code)
-        return error(malformed.code, str(malformed), close=malformed.code == 413)
+        return error_response(malformed.code, str(malformed), close=malformed.code == 413)
 
 
 def endpoints(

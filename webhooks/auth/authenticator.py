@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from webhooks.auth.client import ANONYMOUS, Authentication, Client, Rejection
 from webhooks.auth.token_file import TokenFile, TokenHash, hash_token
 from webhooks.errors import missing_extra
-from webhooks.http.responses import JsonResponse, error
+from webhooks.http.responses import JsonResponse, error_response
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.settings import Settings
 
@@ -147,7 +147,7 @@ class Authenticator:
             The response. It does not contain the reason.
         """
         self._record(rejection.reason, rejection.message, peer)
-        return error(rejection.code, _RESPONSES[rejection.code], close=True)
+        return error_response(rejection.code, _RESPONSES[rejection.code], close=True)
 
     def record_failed_handshake(self, failure: OSError, peer: str) -> None:
         """Log and count a failed handshake if the cause is the client certificate."""

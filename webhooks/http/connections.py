@@ -1,10 +1,11 @@
-"""The connections at one port: how many there are, from where, and how long each may keep the server waiting.
+"""The connections of one port: how many there are, which clients they belong to, and their timeouts.
 
-One timer looks after all of them: a timer for each would cost every request more than all else that is done here for
-it. The same figure decides who goes when there is no room: whoever has used the largest part of its time.
+One timer checks all connections: a timer for each would cost every request more than all other work of this module.
+If there is no room for a new connection, the ones that used the largest part of their timeout are closed.
 """
 
 import asyncio
+import ctypes
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
@@ -13,27 +14,27 @@ from operator import itemgetter
 from typing import Literal, Protocol, TypeAlias
 from weakref import WeakSet, ref
 
-from webhooks.http import memory
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.settings import Limits
 
-Stage: TypeAlias = Literal["tls", "header", "body", "policies", "answer", "idle", "end"]
-"""What a server waits for: the handshake, a head, a body, its policies, that an answer is taken, a request, the end."""
+Stage: TypeAlias = Literal["tls", "header", "body", "policies", "response", "idle", "close"]
+"""What the server waits for: a handshake, headers, a body, policies, a client that reads its response, the next
+request, or the end of the connection."""
 
-_INTERVAL = 0.1  # seconds between two looks at connections
-_AT_ONCE = 32  # connections that are looked at, and perhaps ended, before others get their turn
-_PAUSE = 0.01  # seconds for those others
-_TIDY = 1.0  # seconds
-_CROWD = 64  # connections that must have gone to make it worth while to give their memory back
-_SHARE = 64  # one in so many goes at once when there is no room: to find out who it is takes a while
+_CHECK_INTERVAL = 0.1  # seconds between two checks
+_CHECK_BATCH = 32  # connections that are checked, and possibly closed, before other tasks run
+_CHECK_PAUSE = 0.01  # seconds for the other tasks
+_CLEANUP_INTERVAL = 1.0  # seconds
+_MIN_CLOSED = 64  # connections that must have been closed before it is worthwhile to release their memory
+_EVICTED_SHARE = 64  # one in so many connections is evicted at once, because the search takes a while
 
 
 class Connection(Protocol):
-    """What is known of a connection here.
+    """A connection, as far as the table uses it.
 
     Attributes:
-        peer: the address it comes from.
-        since: when it came to its stage, on the loop's clock.
+        peer: the address of the client.
+        since: when the connection entered its stage, on the clock of the loop.
     """
 
     peer: str
@@ -41,27 +42,27 @@ class Connection(Protocol):
 
     @property
     def certificate(self) -> bytes | None:
-        """The caller's certificate (DER); None where it showed none."""
+        """The certificate of the client (DER); None if it sent none."""
 
     @property
     def stage(self) -> Stage:
         """What the server waits for."""
 
-    def leave(self) -> None:
-        """End it: gently where it is idle, else at once."""
+    def close_gracefully(self) -> None:
+        """Close the connection; without a TLS shutdown unless it is idle."""
 
     def abort(self) -> None:
-        """End it at once."""
+        """Close the connection at once."""
 
 
 class ConnectionTable:
-    """The connections at one port.
+    """The connections of one port.
 
     Args:
-        port: what it is called in metrics.
-        limits: how many there may be, and how long each may keep the server waiting.
-        keep_alive: seconds that one may be idle.
-        meters: where they are counted.
+        port: the label of the port in metrics.
+        limits: how many connections there may be, and their timeouts.
+        keep_alive: how many seconds a connection may be idle.
+        meters: the registry for the metrics.
 
     Attributes:
         limits: as above.
@@ -70,159 +71,164 @@ class ConnectionTable:
     def __init__(self, port: str, limits: Limits, keep_alive: float, meters: MetricRegistry) -> None:
         self._port = port
         self.limits = limits
-        self._patience: dict[Stage, float] = {
+        self._timeouts: dict[Stage, float] = {
             "tls": limits.tls_timeout,
             "header": limits.header_timeout,
             "body": limits.body_timeout,
             "policies": math.inf,
-            "answer": limits.body_timeout,
+            "response": limits.body_timeout,
             "idle": keep_alive,
-            "end": limits.tls_timeout,
+            "close": limits.tls_timeout,
         }
         self._open: set[Connection] = set()
-        self._doubtful: WeakSet[Connection] = WeakSet()
-        self._trusted: Callable[[bytes], bool] = bool
+        self._recheck: WeakSet[Connection] = WeakSet()  # their handshakes began before a CA was removed
+        self._is_trusted: Callable[[bytes], bool] = bool
         self._by_peer: Counter[str] = Counter()
-        self._crowded: set[str | None] = set()  # where nobody could be sent away since the last look
-        self._gauge = meters.gauge("webhooks_connections", "Connections that are open.", ("port",))
-        self._refused = meters.counter(
-            "webhooks_connections_rejected", "Connections that were refused, by the limit they met.", ("port", "limit")
-        )
-        self._ended = meters.counter(
-            "webhooks_connections_closed",
-            "Connections that the server ended, by what it waited for too long; room: to make room for another; trust: "
-            "since their caller's authority is gone.",
-            ("port", "waited_for"),
-        )
+        self._not_evictable: set[str | None] = set()  # peers without a connection to evict, until the next cleanup
+        self._max_open = 0  # since memory was released
+        self._gauge = meters.gauge("webhooks_connections", "Open connections.", ("port",))
         self._gauge.set(0, port)
-        self._most = 0  # since memory was given back
-        self._schedule(0.0)
+        self._rejected = meters.counter(
+            "webhooks_connections_rejected", "Connections rejected, by the limit they exceeded.", ("port", "limit")
+        )
+        self._closed = meters.counter(
+            "webhooks_connections_closed",
+            "Connections closed by the server: those whose timeout expired by their stage, those that made room for "
+            "others (evicted), and those of clients whose CA was removed (untrusted).",
+            ("port", "reason"),
+        )
+        self._schedule_checks(0.0)
 
     def watch(self) -> None:
-        """Look after them from now on, for as long as the loop runs."""
-        self._schedule(asyncio.get_running_loop().time())
-        self._look()
-        self._tidy()
+        """Enforce timeouts for as long as the running loop runs."""
+        self._schedule_checks(asyncio.get_running_loop().time())
+        self._check_due()
+        self._clean_up()
 
-    def _schedule(self, now: float) -> None:
-        """Have all looked at now, and each again before its time can have passed, which begins anew with each stage."""
+    def _schedule_checks(self, now: float) -> None:
+        """Schedule a check of all connections now.
+
+        After a check, a connection is scheduled again before its timeout can expire. A timeout starts with the stage.
+        """
         self._due = [ref(connection) for connection in self._open]
-        self._looks: deque[list[ref[Connection]]] = deque()
-        self._looks.extend([] for _ in range(1 + int(min(self._patience.values()) / _INTERVAL)))
-        self._next = now
+        slots = 1 + int(min(self._timeouts.values()) / _CHECK_INTERVAL)
+        self._slots: deque[list[ref[Connection]]] = deque([] for _ in range(slots))
+        self._next_slot = now
 
-    def _look(self) -> None:
-        """Look at those whose turn it is, and end those that are late."""
+    def _check_due(self) -> None:
+        """Check the connections that are due, and close those whose timeout has expired."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        while self._next <= now:
-            self._due += self._looks.popleft()
-            self._looks.append([])
-            self._next += _INTERVAL
-        these, self._due = self._due[:_AT_ONCE], self._due[_AT_ONCE:]
-        for each in these:
-            connection = each()
+        while self._next_slot <= now:
+            self._due += self._slots.popleft()
+            self._slots.append([])
+            self._next_slot += _CHECK_INTERVAL
+        batch, self._due = self._due[:_CHECK_BATCH], self._due[_CHECK_BATCH:]
+        for reference in batch:
+            connection = reference()
             if connection in self._open:
-                self._looks[self._look_at(connection, now)].append(each)
-        loop.call_later(_PAUSE if self._due else _INTERVAL, self._look)
+                self._slots[self._check(connection, now)].append(reference)
+        loop.call_later(_CHECK_PAUSE if self._due else _CHECK_INTERVAL, self._check_due)
 
-    def _look_at(self, connection: Connection, now: float) -> int:
-        """End a connection if it is late; when to look at it again."""
+    def _check(self, connection: Connection, now: float) -> int:
+        """Close a connection if its timeout has expired. Return the slot of its next check."""
         stage = connection.stage
-        rest = self._patience[stage] - (now - connection.since)
+        rest = self._timeouts[stage] - (now - connection.since)
         if rest <= 0:
-            self._ended.add(self._port, stage)
-            connection.leave()
-        return int(max(0.0, min(rest / _INTERVAL, len(self._looks) - 1)))
+            self._closed.add(self._port, stage)
+            connection.close_gracefully()
+        return int(max(0.0, min(rest / _CHECK_INTERVAL, len(self._slots) - 1)))
 
-    def _tidy(self) -> None:
-        self._crowded.clear()
-        if self._most - len(self._open) >= _CROWD:
-            memory.give_back()
-            self._most = len(self._open)
-        asyncio.get_running_loop().call_later(_TIDY, self._tidy)
+    def _clean_up(self) -> None:
+        self._not_evictable.clear()
+        if self._max_open - len(self._open) >= _MIN_CLOSED:
+            release_memory()
+            self._max_open = len(self._open)
+        asyncio.get_running_loop().call_later(_CLEANUP_INTERVAL, self._clean_up)
 
-    def dismiss(self, patience: float) -> None:
-        """Let those go, from now on, that have not come with a request for so many seconds."""
-        self._patience["idle"] = self._patience["header"] = patience
-        self._schedule(asyncio.get_running_loop().time())
+    def close_idle(self, seconds: float) -> None:
+        """From now on, close each connection on which no request arrives for so many seconds."""
+        self._timeouts["idle"] = self._timeouts["header"] = seconds
+        self._schedule_checks(asyncio.get_running_loop().time())
 
-    def expel(self, trusted: Callable[[bytes], bool]) -> None:
-        """End those whose callers show a certificate that is trusted no more.
+    def close_untrusted(self, is_trusted: Callable[[bytes], bool]) -> None:
+        """Close the connections of clients whose certificate is no longer trusted.
 
-        At once; or where a handshake has begun, which goes by what was trusted at its beginning, as soon as it is over.
+        A handshake verifies by the CAs that were trusted when it began, so a client is checked again after a handshake
+        that is in progress now.
         """
-        self._trusted = trusted
+        self._is_trusted = is_trusted
         for connection in list(self._open):
             if connection.stage == "tls":
-                self._doubtful.add(connection)
+                self._recheck.add(connection)
             else:
-                self._check(connection)
+                self._check_trust(connection)
 
-    def opened(self, connection: Connection) -> None:
-        """Look at one whose handshake is over, if its caller might be trusted no more."""
-        if connection in self._doubtful:
-            self._doubtful.discard(connection)
-            self._check(connection)
+    def on_handshake(self, connection: Connection) -> None:
+        """Check a client after its handshake, if a CA was removed in the meantime."""
+        if connection in self._recheck:
+            self._recheck.discard(connection)
+            self._check_trust(connection)
 
-    def _check(self, connection: Connection) -> None:
+    def _check_trust(self, connection: Connection) -> None:
         certificate = connection.certificate
-        if certificate is not None and not self._trusted(certificate):
-            self._ended.add(self._port, "trust")
+        if certificate is not None and not self._is_trusted(certificate):
+            self._closed.add(self._port, "untrusted")
             connection.abort()
 
     def __len__(self) -> int:
         return len(self._open)
 
     def admit(self, peer: str) -> bool:
-        """Whether there is room for one more from an address, perhaps since others had to go."""
+        """Return whether there is room for another connection from an address, after evicting others if necessary."""
         limits = self.limits
-        crowd = self._by_peer.get(peer, 0)
-        if crowd >= limits.max_connections_per_peer and not self.make_room(peer):
-            self._refused.add(self._port, "peer")
+        if self._by_peer.get(peer, 0) >= limits.max_connections_per_peer and not self.evict(peer):
+            self._rejected.add(self._port, "peer")
             return False
-        if len(self._open) >= limits.max_connections and not self.make_room():
-            self._refused.add(self._port, "all")
+        if len(self._open) >= limits.max_connections and not self.evict():
+            self._rejected.add(self._port, "all")
             return False
         return True
 
-    def make_room(self, peer: str | None = None) -> bool:
-        """End those that have used the largest part of their time; whether there were any that have a time at all.
+    def evict(self, peer: str | None = None) -> bool:
+        """Close the connections that used the largest part of their timeout. Return whether there were any.
+
+        Connections that wait for policies have no timeout and are never evicted.
 
         Args:
-            peer: the address that they come from; None for any.
+            peer: the address of their client; None for any address.
         """
-        if peer in self._crowded:
+        if peer in self._not_evictable:
             return False
-        several = max(1, (len(self._open) if peer is None else self._by_peer[peer]) // _SHARE)
-        waiting = (each for each in self._waiting() if peer is None or each[1].peer == peer)
-        going = nlargest(several, waiting, key=itemgetter(0))
-        for _, connection in going:
-            self._ended.add(self._port, "room")
+        count = max(1, (len(self._open) if peer is None else self._by_peer[peer]) // _EVICTED_SHARE)
+        candidates = (item for item in self._used_timeouts() if peer is None or item[1].peer == peer)
+        evicted = nlargest(count, candidates, key=itemgetter(0))
+        for _, connection in evicted:
+            self._closed.add(self._port, "evicted")
             connection.abort()
             self.discard(connection)
-        if not going:
-            self._crowded.add(peer)
-        return bool(going)
+        if not evicted:
+            self._not_evictable.add(peer)
+        return bool(evicted)
 
-    def _waiting(self) -> Iterator[tuple[float, Connection]]:
-        """Those that keep the server waiting, and what part of their time they have used."""
-        now, patience = asyncio.get_running_loop().time(), self._patience
+    def _used_timeouts(self) -> Iterator[tuple[float, Connection]]:
+        """Yield the connections that have a timeout, each with the part of it that has passed."""
+        now, timeouts = asyncio.get_running_loop().time(), self._timeouts
         for connection in self._open:
             stage = connection.stage
             if stage != "policies":
-                yield (now - connection.since) / patience[stage], connection
+                yield (now - connection.since) / timeouts[stage], connection
 
     def add(self, connection: Connection) -> None:
-        """Count one that was admitted."""
+        """Add a connection that was admitted."""
         self._open.add(connection)
-        self._looks[-1].append(ref(connection))  # one that ends before shall not be kept
+        self._slots[-1].append(ref(connection))  # a weak reference: a closed connection is not kept in memory
         self._by_peer[connection.peer] += 1
-        self._most = max(self._most, len(self._open))
+        self._max_open = max(self._max_open, len(self._open))
         self._gauge.set(len(self._open), self._port)
 
     def discard(self, connection: Connection) -> None:
-        """Count it no longer, if it still is."""
+        """Remove a connection if it is in the table."""
         if connection not in self._open:
             return
         self._open.remove(connection)
@@ -230,3 +236,22 @@ class ConnectionTable:
         if not self._by_peer[connection.peer]:
             del self._by_peer[connection.peer]
         self._gauge.set(len(self._open), self._port)
+
+
+def _load_malloc_trim() -> Callable[[int], object]:
+    try:
+        trim: Callable[[int], object] = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError):  # another C library than GNU's
+        return lambda _: None
+    return trim
+
+
+_malloc_trim = _load_malloc_trim()
+
+
+def release_memory() -> None:
+    """Return free memory to the system. Takes some milliseconds.
+
+    Closed connections leave about 55 kB each, in small pieces that the C library would keep.
+    """
+    _malloc_trim(0)

@@ -1,30 +1,30 @@
-"""Heads of requests that were read before: what a caller writes before each review, but for the length of the body.
+"""A cache of parsed request heads: request lines with their headers.
 
-To read a head costs a call for each header in it, and callers repeat theirs. A head that is, byte for byte but for that
-number, one that was read and found good means what that one meant.
+Parsing costs a call for each header, and clients repeat theirs. If a head equals a cached one byte by byte, except for
+the value of Content-Length, it means the same.
 """
 
 from collections.abc import Mapping
 
 import msgspec
 
-_LENGTH = b"\r\nContent-Length: "
-_END = b"\r\n\r\n"
-_DIGITS = 9
+_CONTENT_LENGTH = b"\r\nContent-Length: "
+_END_OF_HEAD = b"\r\n\r\n"
+_MAX_DIGITS = 9
 _MAX_HEAD = 1024  # bytes
-_MAX_HEADS = 64
+_MAX_ENTRIES = 64
 
-# What API servers send each time. Among others there may be one that differs each time, or a secret to be forgotten.
-_REPEATED = frozenset((b"host", b"user-agent", b"content-length", b"accept", b"content-type", b"accept-encoding"))
+# The headers that API servers send with each review. Others may differ each time, or be secrets that must not be kept.
+_CACHEABLE = frozenset((b"host", b"user-agent", b"content-length", b"accept", b"content-type", b"accept-encoding"))
 
 
 class CachedHead(msgspec.Struct):
-    """A head that was read.
+    """A parsed request head.
 
     Attributes:
-        path: where it asks.
-        query: undecoded.
-        headers: by their names in lower case; that of the body's length is as it was when the head was read.
+        path: the path, undecoded.
+        query: the query, undecoded.
+        headers: by their names in lower case. Content-Length is that of the request that was parsed.
     """
 
     path: bytes
@@ -33,36 +33,39 @@ class CachedHead(msgspec.Struct):
 
 
 class HeaderCache:
-    """Heads that were read and found good, by their bytes without the length of the body."""
+    """Heads of accepted requests by their bytes without the value of Content-Length."""
 
     def __init__(self) -> None:
         self._heads: dict[bytes, CachedHead] = {}
 
     def get(self, key: bytes) -> CachedHead | None:
-        """The head that has these bytes, if it was read before."""
+        """Return the head with these bytes, if it is cached."""
         return self._heads.get(key)
 
     def add(self, key: bytes, head: CachedHead) -> None:
-        """Keep a head, if nothing in it may differ each time or be secret; a full cache begins anew."""
-        if not head.headers.keys() <= _REPEATED:
+        """Cache a head, unless a header may differ each time or be secret. A full cache is emptied first."""
+        if not head.headers.keys() <= _CACHEABLE:
             return
-        if len(self._heads) == _MAX_HEADS:
+        if len(self._heads) == _MAX_ENTRIES:
             self._heads.clear()
         self._heads[key] = head
 
 
-def without_length(data: bytes) -> tuple[bytes, bytes] | None:
-    """The bytes of a head without the length of the body, and the body; None if this is not one whole request.
+def split_request(data: bytes) -> tuple[bytes, bytes] | None:
+    """Split a request into its head without the value of Content-Length, and its body.
 
     Args:
-        data: what came, from the beginning of a request.
+        data: received bytes that begin with a request.
+
+    Returns:
+        None if the bytes are not exactly one request with a Content-Length.
     """
-    end = data.find(_END, 0, _MAX_HEAD)
-    start = data.find(_LENGTH, 0, end) + len(_LENGTH)
-    stop = data.find(b"\r\n", start, start + _DIGITS + 2)
-    if end < 0 or start < len(_LENGTH) or stop < 0:
+    end = data.find(_END_OF_HEAD, 0, _MAX_HEAD)
+    start = data.find(_CONTENT_LENGTH, 0, end) + len(_CONTENT_LENGTH)
+    stop = data.find(b"\r\n", start, start + _MAX_DIGITS + 2)
+    if end < 0 or start < len(_CONTENT_LENGTH) or stop < 0:
         return None
-    length, body = data[start:stop], data[end + len(_END) :]
+    length, body = data[start:stop], data[end + len(_END_OF_HEAD) :]
     if not length.isdigit() or int(length) != len(body):
         return None
     return data[:start] + data[stop:end], body

@@ -1,20 +1,20 @@
-"""HTTP answers: a code and a JSON document."""
+"""HTTP responses: a status code and a JSON document."""
 
 import msgspec
 
 from webhooks.errors import REASONS
 
-# What goes with an answer, by its code. Callers of ours heed the seconds, within their timeout.
-HEADERS = {401: (b"www-authenticate", b"Bearer"), 429: (b"retry-after", b"1"), 503: (b"retry-after", b"1")}
+# Headers that are added by status code. API servers obey Retry-After within their timeout.
+EXTRA_HEADERS = {401: (b"www-authenticate", b"Bearer"), 429: (b"retry-after", b"1"), 503: (b"retry-after", b"1")}
 
 
 class JsonResponse(msgspec.Struct):
-    """An HTTP answer: always JSON.
+    """An HTTP response with a JSON document.
 
     Attributes:
-        code: the HTTP code.
+        code: the HTTP status code.
         body: the JSON document.
-        close: whether the connection cannot be used again.
+        close: whether the connection is closed after the response.
     """
 
     code: int
@@ -35,6 +35,6 @@ class _Status(msgspec.Struct):
 _encode = msgspec.json.Encoder().encode
 
 
-def error(code: int, message: str, *, close: bool = False) -> JsonResponse:
-    """An HTTP error, as a Status that the caller's client understands."""
+def error_response(code: int, message: str, *, close: bool = False) -> JsonResponse:
+    """Return an HTTP error with a Status, which Kubernetes clients understand."""
     return JsonResponse(code, _encode(_Status(message, REASONS.get(code, "Unknown"), code)), close)

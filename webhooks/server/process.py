@@ -23,16 +23,15 @@ from webhooks.auth.authenticator import Authenticator
 from webhooks.cluster.ca_bundle_sync import keeping
 from webhooks.errors import ConfigurationError
 from webhooks.http.connections import ConnectionTable
-from webhooks.http.listener import Listener, allow
-from webhooks.http.outbox import WriteBatcher
-from webhooks.http.protocol import CLOSE, LimitedHttpProtocol
+from webhooks.http.listener import Listener, raise_fd_limit
+from webhooks.http.protocol import CLOSE_HEADER, LimitedHttpProtocol, WriteBatcher
 from webhooks.observability import logs
 from webhooks.observability.log_writer import LogWriter
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.plugins.loader import PluginContext
 from webhooks.server.certificate_reload import CertificateReloader, renewing
 from webhooks.server.policy_reload import PolicyReloader
-from webhooks.server.review_protocol import ReviewProtocol
+from webhooks.server.review_protocol import ReviewContext, ReviewProtocol
 from webhooks.settings import Limits, Settings
 
 if TYPE_CHECKING:
@@ -122,13 +121,13 @@ class Server(uvicorn.Server):
         app: Starlette,
         connections: ConnectionTable,
         tls: ssl.SSLContext | None = None,
-        http: type[LimitedHttpProtocol] = LimitedHttpProtocol,
+        http: Callable[..., LimitedHttpProtocol] = LimitedHttpProtocol,
         started: Callable[[], None] | None = None,
         grace: float = 0.0,
     ) -> None:
         config = uvicorn.Config(
             app,
-            http=http,
+            http=LimitedHttpProtocol,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -169,10 +168,10 @@ class Server(uvicorn.Server):
         for listener in sockets or ():
             listener.close()
         state, connections = self.server_state, self._connections
-        state.default_headers = [*state.default_headers, CLOSE]
+        state.default_headers = [*state.default_headers, CLOSE_HEADER]
         for connection in state.connections:
             connection.shutdown()
-        connections.dismiss(_QUIET)
+        connections.close_idle(_QUIET)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._grace):
                 while (len(connections) or state.tasks) and not self.force_exit:  # noqa: ASYNC110
@@ -193,7 +192,7 @@ class Server(uvicorn.Server):
 
 def connections(port: str, limits: Limits, meters: MetricRegistry) -> ConnectionTable:
     """Those at a port, as many as the limits and the system allow."""
-    limits = replace(limits, max_connections=allow(limits.max_connections))
+    limits = replace(limits, max_connections=raise_fd_limit(limits.max_connections))
     return ConnectionTable(port, limits, KEEP_ALIVE, meters)
 
 
@@ -277,7 +276,8 @@ def answer(
         ConfigurationError: an isolated policy cannot be.
     """
     callers = connections("reviews", app.limits, app.site.metrics)
-    server = Server(app, callers, follower.context, ReviewProtocol, started, grace)
+    context = ReviewContext(app.endpoints_by_path, app.heads, app.head_cache, app.callers)
+    server = Server(app, callers, follower.context, partial(ReviewProtocol, context), started, grace)
     for phase in (Phase.DRAINING, Phase.ENDED):
         app.life.at(phase, server.stop)
 
@@ -290,7 +290,7 @@ def answer(
         def expel(authorities: Sequence[bytes]) -> None:
             from webhooks.certificates.trust import signed_by_one  # here, since hardly any server ever needs it
 
-            loop.call_soon_threadsafe(callers.expel, partial(signed_by_one, authorities))
+            loop.call_soon_threadsafe(callers.close_untrusted, partial(signed_by_one, authorities))
 
         follower.at_distrust(expel)
         await app.runner.start()
