@@ -27,6 +27,7 @@ from webhooks.app.asgi import WebhookApp
 from webhooks.app.review_metrics import MetricsSnapshot, page
 from webhooks.auth.client import ANONYMOUS, Client
 from webhooks.http.responses import JsonResponse
+from webhooks.objects.typed_decoding import decode_typed, fallbacks
 from webhooks.observability.metrics import Buckets, Counter, Gauge, Histogram, MetricRegistry
 from webhooks.plugins.loader import PluginContext
 
@@ -335,3 +336,10 @@ def test_certificates_of_several_processes() -> None:
     lines = page(total).decode().splitlines()
     assert 'webhooks_certificate_expiry_timestamp_seconds{certificate="serving"} 10.0' in lines
     assert "webhooks_certificate_reload_failures_total 3.0" in lines
+
+
+def test_fallbacks_of_typed_decoding_are_counted_by_kind(client: TestClient) -> None:
+    before = fallbacks["Pod",]
+    assert decode_typed(b'{"kind":"Pod","apiVersion":"v1","metadata":{},"fieldOfTheFuture":1}', "Pod") is None
+    text = f'webhooks_typed_decoding_fallbacks_total{{kind="Pod"}} {before + 1}\n'
+    assert text in client.get("/metrics").text

@@ -26,6 +26,13 @@ def test_a_counter_counts_by_its_labels() -> None:
     assert counter.values == {("User", "allow"): 2, ("Server", "deny"): 3.5}
 
 
+def test_a_counter_may_share_the_values_of_another_module() -> None:
+    values: dict[tuple[str, ...], float] = {("Pod",): 0.0}
+    counter = MetricRegistry().counter("webhooks_fallbacks", "Fallbacks.", ("kind",), values)
+    values["Pod",] += 1
+    assert counter.values == {("Pod",): 1}
+
+
 def test_a_gauge_is_what_was_said_last() -> None:
     gauge = MetricRegistry().gauge("webhooks_keys", "Keys.")
     gauge.set(3)

@@ -18,6 +18,7 @@ from webhooks.engine.executor import InlineState
 from webhooks.engine.invocation import Result
 from webhooks.engine.verdicts import Verdict
 from webhooks.errors import ConfigurationError
+from webhooks.objects.typed_decoding import fallbacks
 from webhooks.observability.metrics import Buckets, Counter, Gauge, Meter, MetricRegistry
 from webhooks.policy.model import WIRES, AnyPolicy
 from webhooks.reviews.audit import AuditEvent
@@ -109,6 +110,12 @@ class Metrics:
         taken = {family.name for family in _Families(MetricsSnapshot()).collect()} & set(meters.by_name)
         if taken:
             raise ConfigurationError(f"{', '.join(sorted(taken))}: a plugin's metric has a name of the server's own")
+        meters.counter(
+            "webhooks_typed_decoding_fallbacks",
+            "Objects that were decoded completely because of an unknown field, by kind.",
+            ("kind",),
+            fallbacks,
+        )
         kinds = {wire.KIND for wire in WIRES.values()}
         self.tally = MetricsSnapshot(durations={kind: Buckets.under(_BOUNDS) for kind in kinds}, meters=meters.by_name)
         self._observers: dict[tuple[AnyPolicy, type], Buckets] = {}

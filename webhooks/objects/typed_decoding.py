@@ -64,8 +64,8 @@ class Outline(msgspec.Struct):
 # The kinds of which a policy has read an outline: the next objects of these are decoded together with their envelope.
 seen_kinds: set[str] = set()
 
-# By kind, how many objects had an unknown field and were therefore decoded completely.
-fallbacks: dict[str, int] = dict.fromkeys(_KINDS, 0)
+# How many objects had an unknown field and were therefore decoded completely, by kind. The keys are label values.
+fallbacks: dict[tuple[str, ...], float] = {(kind,): 0.0 for kind in _KINDS}
 _fallbacks_lock = threading.Lock()
 
 
@@ -151,7 +151,7 @@ def _count_fallback(type_name: str, raw: msgspec.Raw | bytes, kind: str) -> None
         _strict_decoders()[type_name](raw)
     except msgspec.ValidationError:
         with _fallbacks_lock:
-            fallbacks[kind] += 1
+            fallbacks[kind,] += 1
 
 
 @cache

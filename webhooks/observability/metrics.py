@@ -182,14 +182,23 @@ class MetricRegistry:
     def __init__(self) -> None:
         self.by_name: dict[str, Meter] = {}
 
-    def counter(self, name: str, documentation: str, labels: Labels = ()) -> Counter:
-        """A counter. Its name is shown with ``_total`` behind it, and may be given with or without.
+    def counter(
+        self, name: str, documentation: str, labels: Labels = (), values: dict[Labels, float] | None = None
+    ) -> Counter:
+        """Return the counter of that name; create it if there is none.
+
+        Args:
+            name: the name, with or without ``_total``. Prometheus gets it with ``_total``.
+            documentation: the help text.
+            labels: the names of the labels.
+            values: the values by label values, if another module counts in a dict of its own.
 
         Raises:
-            ConfigurationError: the name or a label is none, or the name is that of another meter.
+            ConfigurationError: the name or a label is invalid, or another metric has the name.
         """
-        # At 0 from the start: who sees it first at 1 sees no growth.
-        values: dict[Labels, float] = {} if labels else {(): 0.0}
+        if values is None:
+            # Without labels it starts at 0: Prometheus sees no increase if a series starts at 1.
+            values = {} if labels else {(): 0.0}
         return self._meter(name.removesuffix("_total"), Counter(documentation, labels, values))
 
     def gauge(self, name: str, documentation: str, labels: Labels = ()) -> Gauge:
