@@ -30,8 +30,8 @@ from webhooks.auth.client import Client
 from webhooks.errors import MalformedReview
 from webhooks.http.responses import JsonResponse
 from webhooks.observability.log_writer import LIMIT
-from webhooks.policy.model import WIRES
 from webhooks.policy.registry import Registry
+from webhooks.reviews.kinds import CODECS
 from webhooks.settings import Limits
 
 from ..support.builders import RECORDED, Json, access_body, admission_body, image_body, pod, token_body, written
@@ -358,7 +358,7 @@ def test_what_is_too_large() -> None:
 
 
 def test_a_failure_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(WIRES["validating"], "encode", lambda *_: 1 / 0)
+    monkeypatch.setattr(CODECS["validating"], "encode", lambda *_: 1 / 0)
     record = recorded(VALIDATE, named("web"))
     assert (record["verdict"], record["code"], record["uid"]) == ("error", 500, UID)
     assert "zero" not in json.dumps(record)

@@ -313,7 +313,7 @@ def test_a_failure_of_a_decoder(path: str, monkeypatch: pytest.MonkeyPatch) -> N
     app = create_app([])
     endpoint = app.endpoints[path]
     assert isinstance(endpoint, Endpoint)
-    monkeypatch.setattr(endpoint._wire, "decode", explode)
+    monkeypatch.setattr(endpoint._codec, "decode", explode)
     reply = endpoint.answer(written(BODIES[path]), b"")
     assert isinstance(reply, JsonResponse)
     assert reply.code == (200 if path.startswith("/admission") else 500)

@@ -18,7 +18,7 @@ from webhooks.plugins.event_rate_limit.keys import key
 from webhooks.plugins.event_rate_limit.policy import Limiter, limiting
 from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
 from webhooks.plugins.event_rate_limit.token_bucket import Limit, LimitType, MemoryBudget
-from webhooks.reviews import admission
+from webhooks.reviews import admission, admission_codec
 
 MOST = 2**31 - 1
 CACHE = 4096
@@ -32,7 +32,7 @@ ONE_IN_REDIS = "a decision in Redis, 1 limit"
 
 def in_memory() -> dict[str, float]:
     """The microseconds of what is asked of one event, undisturbed."""
-    review = admission.decode(bodies.EVENT.read_bytes())
+    review = admission_codec.CODEC.decode(bodies.EVENT.read_bytes())
     keys = [key(type_, review) for type_ in TYPES]
     used_up = MemoryBudget([Limit("Namespace", 1, 1, CACHE)], MetricRegistry())
     one, four = MemoryBudget(ONE, MetricRegistry()), MemoryBudget(FOUR, MetricRegistry())
@@ -58,7 +58,7 @@ def _cost(call: Callable[[], object], number: int = 20_000) -> float:
 
 def in_redis(url: str) -> dict[str, float]:
     """The median of the microseconds that decisions, one after another, wait for a store."""
-    review = admission.decode(bodies.EVENT.read_bytes())
+    review = admission_codec.CODEC.decode(bodies.EVENT.read_bytes())
     keys = [key(type_, review) for type_ in TYPES]
 
     async def waited(limits: Sequence[Limit], keys: Sequence[str]) -> float:

@@ -14,7 +14,7 @@ from webhooks.cli.main import main
 from webhooks.cli.main import new as command
 from webhooks.config import file as configured
 from webhooks.policy import loader
-from webhooks.policy.model import Kind
+from webhooks.reviews.kinds import Kind
 
 from ..support.servers import SECONDS
 

@@ -32,8 +32,9 @@ from webhooks.errors import MalformedReview, PolicyFailure, PolicyTimeout
 from webhooks.kube.globs import Globs
 from webhooks.objects.json_diff import MAX_OPERATIONS
 from webhooks.policy.exemptions import Exemption
-from webhooks.policy.model import OUTCOMES, Kind
-from webhooks.reviews import admission
+from webhooks.policy.model import OUTCOMES
+from webhooks.reviews import admission_codec
+from webhooks.reviews.kinds import Kind
 from webhooks.reviews.outcomes import Outcome
 
 from ..support.builders import (
@@ -475,8 +476,8 @@ def test_what_is_malformed_is_never_allowed(kind: Kind, way: Way, part: str) -> 
             way.make(kind, always(Deny("no")), name="last"),
         ]
         with pytest.raises(MalformedReview):
-            way.decide(admission.decode(body), *policies)
-    assert isinstance(way.decide(admission.decode(body), way.make(kind, always(Allow()))).outcome, Allow)
+            way.decide(admission_codec.CODEC.decode(body), *policies)
+    assert isinstance(way.decide(admission_codec.CODEC.decode(body), way.make(kind, always(Allow()))).outcome, Allow)
 
 
 # Mutators.
@@ -485,7 +486,7 @@ def test_what_is_malformed_is_never_allowed(kind: Kind, way: Way, part: str) -> 
 def changed(*answers: Answering, obj: Any = None) -> Json:
     """The object as the caller would store it after these policies."""
     body = admission_body(obj=pod() if obj is None else obj)
-    review = admission.decode(written(body))
+    review = admission_codec.CODEC.decode(written(body))
     verdict = decide(review, *mutators(*answers), in_place=True)
     response = accept_admission(body, reply("mutating", review, verdict), mutating=True)
     assert response["allowed"]
@@ -526,7 +527,7 @@ def test_each_mutator_sees_what_the_one_before_left(way: Way) -> None:
     answers = [labelling("a", "1"), see, labelling("b"), contain, see]
     policies = [way.make("mutating", answer, name=f"p{number}") for number, answer in enumerate(answers)]
     body = admission_body(obj=pod())
-    verdict = way.decide(admission.decode(written(body)), *policies)
+    verdict = way.decide(admission_codec.CODEC.decode(written(body)), *policies)
     assert seen == [({"a": "1"}, "web", ["app"]), ({"a": "1", "b": "a"}, "web", ["app", "side"])]
     response = accept_admission(body, reply("mutating", REVIEWS["mutating"], verdict), mutating=True)
     assert response["object"]["metadata"]["labels"] == {"a": "1", "b": "a"}

@@ -17,7 +17,7 @@ from webhooks.engine.invocation import Result
 from webhooks.errors import ConfigurationError, MalformedReview, PolicyFailure, PolicyTimeout
 from webhooks.observability.metrics import Counter, MetricRegistry
 from webhooks.policy import loader
-from webhooks.reviews import admission
+from webhooks.reviews import admission, admission_codec
 
 from ..support.builders import (
     AnyPolicy,
@@ -388,7 +388,7 @@ def test_where_it_failed_is_told(lab: Lab) -> None:
 
 def test_what_it_cannot_read_makes_the_review_malformed(lab: Lab) -> None:
     body = written(admission_body("CREATE", {"a": 1}, name="reads")).replace(b'{"a":1}', b'{"a":1,"a":2}')
-    failure = lab.result("answers", admission.decode(body)).failure
+    failure = lab.result("answers", admission_codec.CODEC.decode(body)).failure
     assert isinstance(failure, MalformedReview)
     assert (failure.code, str(failure)) == (400, "duplicate key 'a'")
 
@@ -415,7 +415,7 @@ def test_what_cannot_be_loaded_there_is_a_mistake(tmp_path: Path) -> None:
 
 
 def test_what_no_policy_file_makes_is_a_mistake() -> None:
-    @validating("pods", process_pool=True)
+    @validating("pods", isolation=True)
     def here(review: Any) -> Decision:
         return Allow()
 

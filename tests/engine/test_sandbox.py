@@ -11,8 +11,8 @@ from ..support.servers import SECONDS, await_true
 
 BEGIN = """
 import os, signal, subprocess, threading, time
-from webhooks import confinement
-confinement.confine()
+from webhooks.engine import sandbox
+sandbox.confine()
 """
 
 
@@ -27,7 +27,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
         ("os.posix_spawn('/bin/true', ['true'], {})", "PermissionError"),
         ("subprocess.run(['true'])", "PermissionError"),
         ("os.system('true') and 1 / 0", "ZeroDivisionError"),
-        ("bytearray(confinement.MEMORY)", "MemoryError"),
+        ("bytearray(sandbox.MEMORY)", "MemoryError"),
     ],
 )
 def test_what_is_refused(code: str, error: str) -> None:
@@ -40,7 +40,7 @@ def test_what_is_refused(code: str, error: str) -> None:
     "code",
     [
         "thread = threading.Thread(target=print, args=('well',)); thread.start(); thread.join()",
-        "bytearray(confinement.MEMORY // 2); print('well')",
+        "bytearray(sandbox.MEMORY // 2); print('well')",
         "os.kill(os.getpid(), signal.SIGTERM); os.kill(os.getpid(), signal.SIGINT); print('well')",
         "os.execv('/bin/echo', ['echo', 'well'])",
     ],
@@ -57,14 +57,14 @@ def test_what_it_starts_is_confined_as_well() -> None:
 
 
 def test_computing_ends_when_it_was_allowed_no_more() -> None:
-    ended = run("confinement.allow_computing(-1.5)\nwhile True: pass")
+    ended = run("sandbox.allow_computing(-1.5)\nwhile True: pass")
     assert ended.returncode == -signal.SIGXCPU
 
 
 def test_computing_for_long_is_allowed_again_and_again() -> None:
     ended = run("""
 for _ in range(4):
-    confinement.allow_computing(0)
+    sandbox.allow_computing(0)
     end = time.process_time() + 0.4
     while time.process_time() < end: pass
 print("well")

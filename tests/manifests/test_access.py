@@ -72,7 +72,7 @@ def test_what_a_policy_wants_is_asked(found: list[Policy], about: list[Json]) ->
     conditions = authorization_conditions(found, Target().component_groups)
     for spec in about:
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-        review = authorization.decode(written(body))
+        review = authorization.CODEC.decode(written(body))
         asked = all(evaluated(each, {"request": spec}) for each in conditions)
         wanted = any(policy.matches_resource(review) and policy.matches(review) for policy in found)
         assert asked or not wanted, (conditions, spec)

@@ -15,7 +15,7 @@ from webhooks.manifests import conditions, webhook_configurations
 from webhooks.manifests.scope import PolicyScope
 from webhooks.manifests.target import LATEST_VERSION, SYSTEM_NAMESPACES, Target, Version
 from webhooks.policy.model import Policy
-from webhooks.reviews import admission
+from webhooks.reviews import admission_codec
 
 from ..support.builders import admission_body, written
 from .selection import Json, invalid, selects
@@ -156,7 +156,7 @@ def test_what_a_policy_wants_is_sent(
     assert [invalid(each) for each in written_entries] == [[]] * len(written_entries)
     labels = {name: {"kubernetes.io/metadata.name": name} if version > Version(1, 20) else {} for name in NAMESPACES}
     for body, policy in product(bodies, found):
-        review = admission.decode(written(body))
+        review = admission_codec.CODEC.decode(written(body))
         if not (policy.matches_resource(review) and policy.matches(review)) or _is_exempt(body, target):
             continue
         asking = [
@@ -354,7 +354,7 @@ UNLABELLED = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
 )
 def test_what_is_easily_left_out_is_sent(policy: Policy, request_: Json, version: Version) -> None:
     body = admission_body(**{"operation": "CREATE", "namespace": "a", **request_})
-    review = admission.decode(written(body))
+    review = admission_codec.CODEC.decode(written(body))
     assert policy.matches_resource(review)
     assert policy.matches(review)
     assert _sent(policy, body, version)
@@ -381,7 +381,7 @@ def test_what_is_easily_left_out_is_sent(policy: Policy, request_: Json, version
 )
 def test_what_no_policy_wants_is_not_sent(policy: Policy, request_: Json) -> None:
     body = admission_body(**{"obj": {"metadata": {"name": "web"}}, "namespace": "a", **request_})
-    review = admission.decode(written(body))
+    review = admission_codec.CODEC.decode(written(body))
     assert not (policy.matches_resource(review) and policy.matches(review))
     assert not _sent(policy, body)
 

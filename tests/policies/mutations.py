@@ -3,7 +3,7 @@
 from typing import Any
 
 from webhooks import Deny
-from webhooks.reviews import admission
+from webhooks.reviews import admission_codec
 
 from ..support.builders import AnyPolicy, Json, admission_body, decide, reply, written
 from ..support.caller import accept_admission
@@ -30,7 +30,7 @@ def _called(policy: AnyPolicy, obj: Any, request: Json) -> Any:
     group, _, version = resource.rpartition("/")[0].rpartition("/")
     gvk = {"group": group, "version": version, "kind": kind}
     body = admission_body(**{"obj": obj, "resource": resource, "kind": gvk, **request})
-    review = admission.decode(written(body))
+    review = admission_codec.CODEC.decode(written(body))
     assert policy.match.matches_resource(review)
     verdict = decide(review, policy)
     response = accept_admission(body, reply("mutating", review, verdict), mutating=True)

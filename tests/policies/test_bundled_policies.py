@@ -8,12 +8,17 @@ import pytest
 
 from webhooks.engine.dispatcher import Verdict
 from webhooks.policy.loader import bundled_files, load
-from webhooks.reviews import admission, authorization, images
+from webhooks.reviews import admission_codec, authorization, images
+from webhooks.reviews.kinds import CODECS
 
-from ..support.builders import GROUPS, WIRES, decide, recorded, reply, spelled, written
+from ..support.builders import GROUPS, decide, recorded, reply, spelled, written
 from ..support.caller import accept_admission, accept_authorization, accept_images
 
-PATHS = {admission: ("/mutate", "/validate"), authorization: ("/authorize",), images: ("/images",)}
+PATHS = {
+    admission_codec.CODEC: ("/mutate", "/validate"),
+    authorization.CODEC: ("/authorize",),
+    images.CODEC: ("/images",),
+}
 
 NO_POLICY_OUTCOME = {  # by the requests that were recorded
     "block_load_balancer",
@@ -50,20 +55,20 @@ def test_it_stands_alone(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("group", GROUPS)
 def test_real_requests_never_make_it_fail(path: Path, group: str) -> None:
     [policy] = load([str(path)])
-    wire = WIRES[policy.kind]
-    bodies = recorded(*PATHS[wire])
+    codec = CODECS[policy.kind]
+    bodies = recorded(*PATHS[codec])
     asked = 0
     for body in (spelled(body, group) for body in bodies.values()):
-        review = wire.decode(written(body))
+        review = codec.decode(written(body))
         if not (policy.match.matches_resource(review) and policy.match.matches(review)):
             continue
         asked += 1
         verdict: Verdict = decide(review, policy, in_place=True)
         assert verdict.results[0].failure is None
         answer = reply(policy.kind, review, verdict)
-        if wire is admission:
+        if codec is admission_codec.CODEC:
             accept_admission(body, answer, mutating=policy.kind == "mutating")
-        elif wire is authorization:
+        elif codec is authorization.CODEC:
             accept_authorization(body, answer)
         else:
             accept_images(body, answer)

@@ -5,7 +5,7 @@ import pytest
 from webhooks import Deny
 from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.policy.loader import load
-from webhooks.reviews import admission
+from webhooks.reviews import admission_codec
 
 from ..support.builders import AnyPolicy, Json, admission_body, admission_review, decide, pod, recorded, reply, written
 from ..support.caller import accept_admission
@@ -19,7 +19,7 @@ CONTAINER = {"name": "app", "image": "a", "securityContext": {"seccompProfile": 
 
 def mutated(body: Json, policy: AnyPolicy = default_seccomp) -> Json:
     """The response to a body, with the object as it would be stored."""
-    review = admission.decode(written(body))
+    review = admission_codec.CODEC.decode(written(body))
     return accept_admission(body, reply("mutating", review, decide(review, policy)), mutating=True)
 
 

@@ -10,10 +10,9 @@ import yaml
 from webhooks import Allow, Deny, NoOpinion
 from webhooks.cli.library import Example, entry
 from webhooks.policy.loader import bundled_files, load
-from webhooks.policy.model import Kind
-from webhooks.reviews import admission
+from webhooks.reviews.kinds import Kind
 
-from ..support.builders import WIRES, AnyPolicy, Json, access_body, admission_body, decide, image_body, reply, written
+from ..support.builders import CODECS, AnyPolicy, Json, access_body, admission_body, decide, image_body, reply, written
 from ..support.caller import accept_admission, accept_authorization, accept_images
 from .objects import RESOURCES, bearing, spec_of
 
@@ -81,7 +80,7 @@ def asked(policy: AnyPolicy, obj: Json) -> Json:
 
 def answered(policy: AnyPolicy, body: Json) -> tuple[Any, bytes]:
     """What the policy says to a request that it wants, and the answer's body."""
-    review = WIRES[policy.kind].decode(written(body))
+    review = CODECS[policy.kind].decode(written(body))
     assert policy.match.matches_resource(review)
     assert policy.match.matches(review)
     verdict = decide(review, policy)
@@ -115,7 +114,11 @@ def check_images(policy: AnyPolicy, example: Example) -> None:
     assert isinstance(outcome, Deny if example.outcome == "Denied" else Allow)
 
 
-CHECKS = {admission: check_admission, WIRES["authorizing"]: check_access, WIRES["image_policy"]: check_images}
+CHECKS = {
+    CODECS["mutating"]: check_admission,
+    CODECS["authorizing"]: check_access,
+    CODECS["image_policy"]: check_images,
+}
 
 
 @every_policy
@@ -141,4 +144,4 @@ def test_its_parameters_are_those_of_the_function(name: str) -> None:
 def test_its_examples_are_so(name: str) -> None:
     for example in entry(name).examples:
         policy = policy_of(name, example)
-        CHECKS[WIRES[policy.kind]](policy, example)
+        CHECKS[CODECS[policy.kind]](policy, example)

@@ -11,7 +11,7 @@ from webhooks import Allow, Deny, NoOpinion, Replace, authorizing, image_policy,
 from webhooks.errors import MalformedReview
 from webhooks.kube.globs import Globs
 from webhooks.policy.exemptions import Exemption
-from webhooks.reviews import admission
+from webhooks.reviews import admission_codec
 
 from ..support.builders import (
     AnyPolicy,
@@ -191,4 +191,4 @@ def test_a_review_that_cannot_be_read_is_refused_in_every_mode() -> None:
 
     body = written(admission_body(obj={"a": 1})).replace(b'"a":1', b'"a":1,"a":2')
     with pytest.raises(MalformedReview):
-        decide(admission.decode(body), configured(read, mode="audit", on_error="allow"))
+        decide(admission_codec.CODEC.decode(body), configured(read, mode="audit", on_error="allow"))

@@ -5,8 +5,8 @@ import pytest
 from webhooks import Allow, Policy, authenticating, authorizing, image_policy, mutating, validating
 from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.policy import registry
-from webhooks.policy.model import Kind
 from webhooks.policy.registry import Registry
+from webhooks.reviews.kinds import Kind
 
 from ..support.builders import access_review, admission_review, image_review, pod, token_review
 

@@ -8,7 +8,7 @@ from webhooks import Allow, Deny, Mutation, Patch, Policy, Replace, deny_new, in
 from webhooks.errors import MalformedReview
 from webhooks.objects import strict_json
 from webhooks.objects.lazy_object import LazyObject
-from webhooks.reviews import admission
+from webhooks.reviews import admission_codec
 from webhooks.reviews.admission import (
     AdmissionReview,
     GroupVersionKind,
@@ -75,7 +75,7 @@ def deny(review: AdmissionReview) -> Deny:
 
 def answered(body: Json, *policies: Policy[Any, Any]) -> Json:
     """The response to a body, as its caller takes it."""
-    review = admission.decode(written(body))
+    review = admission_codec.CODEC.decode(written(body))
     kind = policies[0].kind
     return accept_admission(
         body, reply(kind, review, decide(review, *policies, in_place=True)), mutating=kind == "mutating"
@@ -120,7 +120,7 @@ def test_real_requests_are_answered_as_their_caller_accepts(name: str, group: st
 @pytest.mark.parametrize("name", RECORDED)
 def test_real_requests_are_read_as_they_are(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     request = RECORDED[name]["request"]
-    review = admission.decode(written(RECORDED[name]))
+    review = admission_codec.CODEC.decode(written(RECORDED[name]))
     assert review.uid == request["uid"]
     assert review.operation == request["operation"]
     assert review.kind == GroupVersionKind(**request["kind"])
@@ -143,7 +143,7 @@ def test_real_requests_are_read_as_they_are(name: str, monkeypatch: pytest.Monke
 def test_real_envelopes_are_read_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webhooks.reviews.envelope.load_exactly", lambda raw: pytest.fail("took the slow way"))
     for body in RECORDED.values():
-        admission.decode(written(body))
+        admission_codec.CODEC.decode(written(body))
 
 
 def test_integers_keep_their_value_through_a_mutation() -> None:
@@ -186,7 +186,7 @@ def test_what_a_request_leaves_out_is_empty() -> None:
         body,
         {**body, "request": dict.fromkeys(("name", "namespace", "subResource", "dryRun")) | body["request"]},
     ):
-        review = admission.decode(written(sent))
+        review = admission_codec.CODEC.decode(written(sent))
         assert (review.name, review.namespace, review.subresource, review.dry_run) == ("", "", "", False)
         assert (review.object, review.old_object, review.target, review.options) == (None, None, None, None)
         assert (review.user, review.groups) == (User(), ())
@@ -234,9 +234,9 @@ REFUSED: dict[str, Any] = {
 def test_what_is_no_admission_review_is_refused(body: Any) -> None:
     raw = written(body)
     with pytest.raises(MalformedReview) as caught:
-        admission.decode(raw)
+        admission_codec.CODEC.decode(raw)
     assert caught.value.code == 400
-    answer = admission.encode_denial(raw, str(caught.value), caught.value.code)
+    answer = admission_codec.CODEC.encode_denial(raw, str(caught.value), caught.value.code)
     request = body.get("request")
     if not isinstance(request, dict) or request.get("uid") in (None, "", 5):
         assert answer is None
@@ -377,7 +377,7 @@ def body_with(part: str, text: str) -> bytes:
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize(("text", "code"), BAD_PARTS)
 def test_each_part_is_read_strictly_and_only_when_asked_for(part: str, text: str, code: int) -> None:
-    review = admission.decode(body_with(part, text))
+    review = admission_codec.CODEC.decode(body_with(part, text))
     for other in PARTS.keys() - {part}:
         PARTS[other](review)
     with pytest.raises(MalformedReview) as caught:
@@ -388,16 +388,16 @@ def test_each_part_is_read_strictly_and_only_when_asked_for(part: str, text: str
 @pytest.mark.parametrize(("inner", "own"), [("1", 0), ("{}", 1)])
 @pytest.mark.parametrize("part", PARTS)
 def test_a_body_is_nested_in_two_hundred_levels_at_most(part: str, inner: str, own: int) -> None:
-    PARTS[part](admission.decode(body_with(part, f'{{"new":{nested(197 - own, inner)}}}')))
+    PARTS[part](admission_codec.CODEC.decode(body_with(part, f'{{"new":{nested(197 - own, inner)}}}')))
     with pytest.raises(MalformedReview, match="nested deeper than 200 levels"):
-        PARTS[part](admission.decode(body_with(part, f'{{"new":{nested(198 - own, inner)}}}')))
+        PARTS[part](admission_codec.CODEC.decode(body_with(part, f'{{"new":{nested(198 - own, inner)}}}')))
 
 
 @pytest.mark.parametrize("bad", ["NaN", "-Infinity", r'"\ud800"', "01", '"\n"', "1e999", "[1,]"])
 @pytest.mark.parametrize("part", PARTS)
 def test_what_is_no_json_is_refused_wherever_it_is(part: str, bad: str) -> None:
     with pytest.raises(MalformedReview) as caught:
-        PARTS[part](admission.decode(body_with(part, f'{{"a":{bad}}}')))
+        PARTS[part](admission_codec.CODEC.decode(body_with(part, f'{{"a":{bad}}}')))
     assert caught.value.code == 400
 
 
@@ -405,13 +405,13 @@ def test_what_is_no_json_is_refused_wherever_it_is(part: str, bad: str) -> None:
 def test_what_is_no_unicode_is_refused_wherever_it_is(part: str) -> None:
     body = body_with(part, '{"a":"?"}').replace(b"?", b"\xff")
     with pytest.raises(MalformedReview, match="not UTF-8"):
-        admission.decode(body)
+        admission_codec.CODEC.decode(body)
 
 
 def test_other_writings_of_a_body_mean_the_same() -> None:
     body = admission_body("UPDATE", pod("<&>"), old=pod())
     for raw in (json.dumps(body, indent=2).encode(), json.dumps(body).encode(), b" " + written(body)):
-        review = admission.decode(raw)
+        review = admission_codec.CODEC.decode(raw)
         assert repr(review.object) == repr(pod("<&>"))
         assert repr(review.old_object) == repr(pod())
 
@@ -420,14 +420,14 @@ def test_escapes_for_html_are_read_the_quick_way(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(strict_json, "load_exactly", lambda raw: pytest.fail("took the slow way"))
     body = written(admission_body(obj=pod("<&>")))
     assert rb"\u003c\u0026\u003e" in body
-    assert admission.decode(body).object == pod("<&>")
+    assert admission_codec.CODEC.decode(body).object == pod("<&>")
 
 
 @pytest.mark.parametrize("code", [400, 413, 422, 500])
 def test_a_body_that_was_not_understood_is_denied(code: int) -> None:
     body = admission_body()
     for raw in (written(body), written(body)[:-3], written(body)[:-3] + b"\xff"):
-        answer = admission.encode_denial(raw, "no <good>", code)
+        answer = admission_codec.CODEC.encode_denial(raw, "no <good>", code)
         assert answer is not None
         response = accept_admission(body, answer, mutating=True)
         assert not response["allowed"]
@@ -436,11 +436,11 @@ def test_a_body_that_was_not_understood_is_denied(code: int) -> None:
 
 
 def test_nobody_is_told_what_nobody_could_take() -> None:
-    assert admission.encode_denial(b'{"kind":"AdmissionReview"}', "bad", 400) is None
+    assert admission_codec.CODEC.encode_denial(b'{"kind":"AdmissionReview"}', "bad", 400) is None
 
 
 def test_a_body_without_kind_is_answered_as_a_review() -> None:
-    answer = admission.encode_denial(b'{"request":{"uid":"42",', "bad", 400)
+    answer = admission_codec.CODEC.encode_denial(b'{"request":{"uid":"42",', "bad", 400)
     assert answer is not None
     assert accept_admission(admission_body(uid="42"), answer, mutating=False)["status"]["code"] == 400
 

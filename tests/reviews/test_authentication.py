@@ -31,7 +31,7 @@ OUTCOMES: list[tuple[Identity, Json]] = [
 
 
 def answered(body: Json, outcome: Identity) -> Json:
-    review = authentication.decode(written(body))
+    review = authentication.CODEC.decode(written(body))
     verdict = decide(review, authenticating(name="holder")(lambda _: outcome))
     return accept_authentication(body, reply("authenticating", review, verdict))
 
@@ -49,7 +49,7 @@ def test_real_requests_are_answered_as_their_caller_accepts(
 @pytest.mark.parametrize("name", RECORDED)
 def test_real_requests_are_read_as_they_are(name: str) -> None:
     spec = RECORDED[name]["spec"]
-    review = authentication.decode(written(RECORDED[name]))
+    review = authentication.CODEC.decode(written(RECORDED[name]))
     assert (review.token, list(review.audiences)) == (spec["token"], spec["audiences"])
 
 
@@ -99,7 +99,7 @@ def test_a_token_is_never_shown() -> None:
 )
 def test_what_is_no_token_review_is_refused(change: Json) -> None:
     with pytest.raises(MalformedReview) as caught:
-        authentication.decode(written({**token_body(), **change}))
+        authentication.CODEC.decode(written({**token_body(), **change}))
     assert caught.value.code == 400
 
 
@@ -110,7 +110,7 @@ def test_what_is_no_token_review_is_refused(change: Json) -> None:
 def test_a_request_is_read_strictly(spec: str) -> None:
     body = f'{{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1","spec":{spec}}}'
     with pytest.raises(MalformedReview) as caught:
-        authentication.decode(body.encode())
+        authentication.CODEC.decode(body.encode())
     assert caught.value.code == 400
 
 
@@ -118,7 +118,7 @@ def test_the_token_is_in_no_error() -> None:
     body = token_body("hush")
     for change in ({"audiences": [5]}, {"token": ["hush"]}):
         with pytest.raises(MalformedReview) as caught:
-            authentication.decode(written({**body, "spec": {**body["spec"], **change}}))
+            authentication.CODEC.decode(written({**body, "spec": {**body["spec"], **change}}))
         assert "hush" not in str(caught.value)
 
 

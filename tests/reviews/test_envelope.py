@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from webhooks.errors import MalformedReview
 from webhooks.objects.strict_json import load_exactly
-from webhooks.reviews import envelope as envelopes
-from webhooks.reviews.envelope import Address, find_address
+from webhooks.reviews.envelope import RequestId, decode_fully, decode_partially, find_request_id
 
 from ..support.builders import nested
 
@@ -34,7 +33,7 @@ WIDE = " " * 40  # with another of it, more than a document that is small enough
 
 
 def decoded(body: str | bytes) -> Thing:
-    return envelopes.decode(DECODER, body.encode() if isinstance(body, str) else body)
+    return decode_partially(DECODER, body.encode() if isinstance(body, str) else body)
 
 
 def thing(request: str, rest: str = "") -> str:
@@ -183,7 +182,7 @@ class Small(msgspec.Struct):
     "body", [b'{"a":1,"b":["x"]}', b' {"a": 1, "b": ["x"], "c": {}}\n', b'{"b":["\\u0078"],"a":1}\n']
 )
 def test_a_small_review_is_read_at_once(body: bytes) -> None:
-    assert envelopes.decode_whole(Small, body) == Small(1, ("x",))
+    assert decode_fully(Small, body) == Small(1, ("x",))
 
 
 @pytest.mark.parametrize(
@@ -203,7 +202,7 @@ def test_a_small_review_is_read_at_once(body: bytes) -> None:
     ],
 )
 def test_a_small_review_is_read_strictly(body: str, code: int) -> None:
-    assert code_of(lambda raw: envelopes.decode_whole(Small, raw), body) == code
+    assert code_of(lambda raw: decode_fully(Small, raw), body) == code
 
 
 @pytest.mark.parametrize(("inner", "own"), [("1", 0), ("[]", 1), ("{}", 1)])
@@ -211,7 +210,7 @@ def test_a_small_review_is_read_strictly(body: str, code: int) -> None:
 def test_a_small_review_is_nested_in_two_hundred_levels_at_most(inner: str, own: int, space: str) -> None:
     for levels, code in ((199, 200), (200, 422)):
         body = f'{{"a":{space}1,"c":{nested(levels - own, inner)}}}'
-        assert code_of(lambda raw: envelopes.decode_whole(Small, raw), body) == code
+        assert code_of(lambda raw: decode_fully(Small, raw), body) == code
 
 
 @pytest.mark.parametrize(("inner", "own"), [("1", 0), ("[]", 1)])
@@ -221,23 +220,23 @@ def test_what_is_unknown_is_nested_in_two_hundred_levels_at_most(inner: str, own
 
 
 HEAD = '{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"42"'
-ADDRESS = Address("AdmissionReview", "admission.k8s.io/v1", "42")
+REQUEST_ID = RequestId("AdmissionReview", "admission.k8s.io/v1", "42")
 
-ADDRESSES: dict[str, tuple[str | bytes, Address | None]] = {
-    "all is well": (HEAD + "}}", ADDRESS),
-    "the end is missing": (HEAD + ',"name":"we', ADDRESS),
-    "the end is no JSON": (HEAD + ",}}", ADDRESS),
-    "the end is no UTF-8": ((HEAD + ',"name":"?"}}').encode().replace(b"?", b"\xff"), ADDRESS),
-    "the end is too deep": (HEAD + ',"object":' + "[" * 100_000, ADDRESS),
-    "the end is too long": (HEAD + ',"object":"' + "x" * 10_000, ADDRESS),
-    "with space": (HEAD.replace('"', ' " ').replace(' " ', '"').replace(":", " : ").replace(",", " , "), ADDRESS),
+REQUEST_IDS: dict[str, tuple[str | bytes, RequestId | None]] = {
+    "all is well": (HEAD + "}}", REQUEST_ID),
+    "the end is missing": (HEAD + ',"name":"we', REQUEST_ID),
+    "the end is no JSON": (HEAD + ",}}", REQUEST_ID),
+    "the end is no UTF-8": ((HEAD + ',"name":"?"}}').encode().replace(b"?", b"\xff"), REQUEST_ID),
+    "the end is too deep": (HEAD + ',"object":' + "[" * 100_000, REQUEST_ID),
+    "the end is too long": (HEAD + ',"object":"' + "x" * 10_000, REQUEST_ID),
+    "with space": (HEAD.replace('"', ' " ').replace(' " ', '"').replace(":", " : ").replace(",", " , "), REQUEST_ID),
     "another order, but sound": (
         '{"request":{"name":"x","uid":"42"},"apiVersion":"v","kind":"K"}',
-        Address("K", "v", "42"),
+        RequestId("K", "v", "42"),
     ),
-    "the version first": ('{"apiVersion":"v","kind":"K","request":{"uid":"42",', Address("K", "v", "42")),
-    "no kind": ('{"apiVersion":"v","request":{"uid":"42",', Address("", "v", "42")),
-    "neither kind nor version": ('{"request":{"uid":"42",', Address("", "", "42")),
+    "the version first": ('{"apiVersion":"v","kind":"K","request":{"uid":"42",', RequestId("K", "v", "42")),
+    "no kind": ('{"apiVersion":"v","request":{"uid":"42",', RequestId("", "v", "42")),
+    "neither kind nor version": ('{"request":{"uid":"42",', RequestId("", "", "42")),
     "an empty uid": ('{"kind":"K","apiVersion":"v","request":{"uid":""}}', None),
     "a uid that is no text": ('{"kind":"K","apiVersion":"v","request":{"uid":5,"name":"x"}}', None),
     "no uid": ('{"kind":"K","apiVersion":"v","request":{"name":"x"', None),
@@ -257,17 +256,17 @@ ADDRESSES: dict[str, tuple[str | bytes, Address | None]] = {
 }
 
 
-@pytest.mark.parametrize(("body", "address"), ADDRESSES.values(), ids=ADDRESSES)
-def test_the_address_is_found_where_it_can_be_told(body: str | bytes, address: Address | None) -> None:
-    assert find_address(body.encode() if isinstance(body, str) else body) == address
+@pytest.mark.parametrize(("body", "request_id"), REQUEST_IDS.values(), ids=REQUEST_IDS)
+def test_the_request_id_is_found_where_it_can_be_told(body: str | bytes, request_id: RequestId | None) -> None:
+    assert find_request_id(body.encode() if isinstance(body, str) else body) == request_id
 
 
 @given(st.integers(0, len(HEAD) + 20))
-def test_a_body_cut_short_still_tells_its_address_once_it_has_one(length: int) -> None:
+def test_a_body_cut_short_still_tells_its_request_id_once_it_has_one(length: int) -> None:
     body = (HEAD + ',"name":"web","namespace":"x"}}')[:length]
-    assert find_address(body.encode()) == (ADDRESS if length >= len(HEAD) else None)
+    assert find_request_id(body.encode()) == (REQUEST_ID if length >= len(HEAD) else None)
 
 
 @given(st.binary(max_size=200))
-def test_any_rest_leaves_the_address_as_it_is(rest: bytes) -> None:
-    assert find_address(HEAD.encode() + b"," + rest) in (ADDRESS, find_address(HEAD.encode() + b"}}"))
+def test_any_rest_leaves_the_request_id_as_it_is(rest: bytes) -> None:
+    assert find_request_id(HEAD.encode() + b"," + rest) in (REQUEST_ID, find_request_id(HEAD.encode() + b"}}"))

@@ -25,7 +25,7 @@ OUTCOMES: list[tuple[Decision, Json]] = [
 
 
 def answered(body: Json, outcome: Decision) -> Json:
-    return accept_images(body, images.encode(images.decode(written(body)), outcome))
+    return accept_images(body, images.CODEC.encode(images.CODEC.decode(written(body)), outcome))
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -40,7 +40,7 @@ def test_real_requests_are_answered_as_their_caller_accepts(
 @pytest.mark.parametrize("name", RECORDED)
 def test_real_requests_are_read_as_they_are(name: str) -> None:
     spec = RECORDED[name]["spec"]
-    review = images.decode(written(RECORDED[name]))
+    review = images.CODEC.decode(written(RECORDED[name]))
     assert review.images == [each["image"] for each in spec["containers"]]
     assert review.annotations == spec.get("annotations", {})
     assert review.namespace == spec["namespace"]
@@ -63,12 +63,15 @@ def test_images_are_read_as_references() -> None:
     ids=repr,
 )
 def test_what_a_request_leaves_out_is_empty(spec: Json) -> None:
-    review = images.decode(written({**image_body(), "spec": spec}))
+    review = images.CODEC.decode(written({**image_body(), "spec": spec}))
     assert (review.images, review.annotations, review.namespace, review.references) == ([], {}, "", [])
 
 
 def test_a_container_without_an_image_is_not_passed_over() -> None:
-    assert images.decode(written({**image_body(), "spec": {"containers": [{}, {"image": "a"}]}})).images == ["", "a"]
+    assert images.CODEC.decode(written({**image_body(), "spec": {"containers": [{}, {"image": "a"}]}})).images == [
+        "",
+        "a",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +94,7 @@ def test_a_container_without_an_image_is_not_passed_over() -> None:
 )
 def test_what_is_no_image_review_is_refused(change: Json) -> None:
     with pytest.raises(MalformedReview) as caught:
-        images.decode(written({**image_body("nginx"), **change}))
+        images.CODEC.decode(written({**image_body("nginx"), **change}))
     assert caught.value.code == 400
 
 
@@ -102,7 +105,7 @@ def test_what_is_no_image_review_is_refused(change: Json) -> None:
 def test_a_request_is_read_strictly(spec: str) -> None:
     body = f'{{"kind":"ImageReview","apiVersion":"imagepolicy.k8s.io/v1alpha1","spec":{spec}}}'
     with pytest.raises(MalformedReview) as caught:
-        images.decode(body.encode())
+        images.CODEC.decode(body.encode())
     assert caught.value.code == 400
 
 

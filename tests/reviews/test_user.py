@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from webhooks.errors import MalformedReview
-from webhooks.reviews.user import User, user_of
+from webhooks.reviews.user import User
 
 FULL = {"username": "jane", "uid": "42", "groups": ["dev", "ops"], "extra": {"scopes": ["read", "write"]}}
 
@@ -33,11 +33,11 @@ MISSHAPEN: list[Any] = [
 
 @pytest.mark.parametrize(("tree", "user"), USERS)
 def test_users_are_read(tree: Any, user: User) -> None:
-    assert user_of(tree) == user
+    assert User.from_json(tree) == user
 
 
 @pytest.mark.parametrize("tree", MISSHAPEN, ids=repr)
 def test_what_is_no_user_is_refused(tree: Any) -> None:
     with pytest.raises(MalformedReview, match="not a user") as caught:
-        user_of(tree)
+        User.from_json(tree)
     assert caught.value.code == 400

@@ -9,9 +9,10 @@ from webhooks.engine.concurrency import ConcurrencyLimiter
 from webhooks.engine.dispatcher import Dispatcher, Verdict
 from webhooks.engine.executor import InlineState, PolicyExecutor
 from webhooks.observability.metrics import MetricRegistry
-from webhooks.policy.model import Kind, Policy
+from webhooks.policy.model import Policy
 from webhooks.policy.registry import Registry
-from webhooks.reviews import admission, authentication, authorization, images
+from webhooks.reviews import admission, admission_codec, authentication, authorization, images
+from webhooks.reviews.kinds import CODECS, Kind
 from webhooks.settings import Limits
 
 Json = dict[str, Any]
@@ -20,14 +21,6 @@ AnyPolicy = Policy[Any, Any]
 RECORDED = Path(__file__).parents[1] / "data" / "recorded"
 GROUPS = ("k8s.io", "svc.io")
 MAX_INT, MIN_INT = 2**63 - 1, -(2**63)
-
-WIRES: dict[Kind, Any] = {
-    "mutating": admission,
-    "validating": admission,
-    "authorizing": authorization,
-    "authenticating": authentication,
-    "image_policy": images,
-}
 
 
 def written(value: Any) -> bytes:
@@ -88,7 +81,7 @@ def admission_body(
 def admission_review(
     operation: str = "CREATE", obj: Any = None, *, old: Any = None, resource: str = "v1/pods", **request: Any
 ) -> admission.AdmissionReview:
-    return admission.decode(written(admission_body(operation, obj, old=old, resource=resource, **request)))
+    return admission_codec.CODEC.decode(written(admission_body(operation, obj, old=old, resource=resource, **request)))
 
 
 def access_body(**spec: Any) -> Json:
@@ -107,7 +100,7 @@ def access_body(**spec: Any) -> Json:
 
 
 def access_review(**spec: Any) -> authorization.AccessReview:
-    return authorization.decode(written(access_body(**spec)))
+    return authorization.CODEC.decode(written(access_body(**spec)))
 
 
 def token_body(token: str = "secret", audiences: list[str] | None = None) -> Json:
@@ -121,7 +114,7 @@ def token_body(token: str = "secret", audiences: list[str] | None = None) -> Jso
 
 
 def token_review(token: str = "secret", audiences: list[str] | None = None) -> authentication.TokenReview:
-    return authentication.decode(written(token_body(token, audiences)))
+    return authentication.CODEC.decode(written(token_body(token, audiences)))
 
 
 def image_body(*names: str, **spec: Any) -> Json:
@@ -135,7 +128,7 @@ def image_body(*names: str, **spec: Any) -> Json:
 
 
 def image_review(*names: str, **spec: Any) -> images.ImageReview:
-    return images.decode(written(image_body(*names, **spec)))
+    return images.CODEC.decode(written(image_body(*names, **spec)))
 
 
 def ignore_pace(policy: str, pace: InlineState) -> None:
@@ -174,5 +167,5 @@ def decide(review: Any, *policies: AnyPolicy, timeout: float | None = None, in_p
 def reply(kind: Kind, review: Any, verdict: Verdict) -> bytes:
     """The body of the answer to a review."""
     patch = () if verdict.patch is None else (verdict.patch,)
-    body: bytes = WIRES[kind].encode(review, verdict.outcome, *patch)
+    body: bytes = CODECS[kind].encode(review, verdict.outcome, *patch)
     return body

@@ -75,7 +75,7 @@ class WebhookApp(FastAPI):
         self.site = site or PluginContext()
         self.limits = limits or Limits()
         self.callers = callers or Authenticator(self.site.metrics)
-        self.heads = HeaderReader(self.limits.max_body, envelope.HEAD)
+        self.heads = HeaderReader(self.limits.max_body, envelope.ID_PREFIX_SIZE)
         self.head_cache = HeaderCache()
         self.metrics = metrics = Metrics(self.site.metrics)
         if tracing is not None:

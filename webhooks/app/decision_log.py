@@ -14,10 +14,9 @@ from webhooks.auth.client import ANONYMOUS, Client
 from webhooks.engine.verdicts import NO_POLICY_OUTCOME, Verdict
 from webhooks.observability.log_writer import LIMIT, line
 from webhooks.observability.logs import masked
-from webhooks.policy.model import WIRES, Kind
-from webhooks.reviews import admission, authentication, envelope
+from webhooks.reviews.codec import ReviewSummary
+from webhooks.reviews.kinds import CODECS, Kind
 from webhooks.reviews.outcomes import Allow, Authenticated, Deny, NoOpinion, Outcome, Unauthenticated
-from webhooks.reviews.subjects import ReviewSummary
 
 _PASSED = frozenset(("allow", "patch", "noopinion", "authenticated"))
 
@@ -67,7 +66,7 @@ def record(kind: Kind, about: Any, verdict: Verdict, name: str, code: int, clien
         client: who sent it.
         seconds: from the request to the answer.
     """
-    wire, consent, outcome = WIRES[kind], type(NO_POLICY_OUTCOME[kind]), verdict.outcome
+    codec, consent, outcome = CODECS[kind], type(NO_POLICY_OUTCOME[kind]), verdict.outcome
     deciding, took, unenforced = {}, {}, []
     for result in verdict.results:
         took[result.policy.name] = int(result.seconds * 1e6) / 1e3
@@ -79,7 +78,7 @@ def record(kind: Kind, about: Any, verdict: Verdict, name: str, code: int, clien
         datetime.now(UTC),
         "info",
         outcome.reason or "; ".join(unenforced) if type(outcome) is Allow else _reason(outcome),
-        wire.KIND,
+        codec.kind,
         name,
         code,
         int(seconds * 1e6) / 1e3,
@@ -88,14 +87,13 @@ def record(kind: Kind, about: Any, verdict: Verdict, name: str, code: int, clien
         took,
     )
     if isinstance(about, bytes):
-        address = envelope.find_address(about) if wire is admission else None
-        made.uid = "" if address is None else address.uid
+        made.uid = codec.request_uid(about)
         return made
-    wire.describe(about, made)
+    codec.summarize(about, made)
     if type(outcome) is Authenticated:
         made.user = outcome.username
-    if made.message or wire is authentication:
-        secrets = wire.secrets(about)
+    if made.message or type(outcome) is Authenticated:
+        secrets = codec.sensitive_values(about)
         made.message, made.user = masked(made.message, secrets), masked(made.user, secrets)
     return made
 

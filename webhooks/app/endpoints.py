@@ -35,8 +35,9 @@ from webhooks.engine.invocation import Result
 from webhooks.errors import MalformedReview, Overloaded
 from webhooks.http.headers import NO_HEADERS, parse_timeout
 from webhooks.http.responses import JsonResponse, error_response
-from webhooks.policy.model import WIRES, AnyPolicy, Kind
-from webhooks.reviews import admission, audit
+from webhooks.policy.model import AnyPolicy
+from webhooks.reviews import audit
+from webhooks.reviews.kinds import CODECS, Kind
 from webhooks.reviews.outcomes import Deny
 
 logger = logging.getLogger("webhooks.reviews")
@@ -74,7 +75,7 @@ class Endpoint:
         journal: DecisionLog | None = None,
         only: AnyPolicy | None = None,
     ) -> None:
-        self._wire = WIRES[kind]
+        self._codec = CODECS[kind]
         self._kind: Kind = kind
         self._decide = dispatcher.decide
         self._turns = dispatcher.turns
@@ -102,7 +103,7 @@ class Endpoint:
         if self._turns.full and not self._all_in_place():
             return self._send_away(body, client, started)
         try:
-            review = self._wire.decode(body)
+            review = self._codec.decode(body)
             verdict = self._decide(self._kind, review, parse_timeout(query), self._only)
             if isinstance(verdict, Verdict):
                 return self._finish(review, verdict, client, started)
@@ -130,9 +131,9 @@ class Endpoint:
         if verdict.outcome is None:
             answer = error_response(500, "a policy failed; the server's log says which and why")
         elif verdict.patch is not None:
-            answer = JsonResponse(200, self._wire.encode(review, verdict.outcome, verdict.patch))
+            answer = JsonResponse(200, self._codec.encode(review, verdict.outcome, verdict.patch))
         else:
-            answer = JsonResponse(200, self._wire.encode(review, verdict.outcome))
+            answer = JsonResponse(200, self._codec.encode(review, verdict.outcome))
         name, code = summary(verdict)
         self._tell(review, verdict, name, code, client, started)
         for result in verdict.results:
@@ -151,7 +152,7 @@ class Endpoint:
         return self._refuse(malformed, body, client, perf_counter())
 
     def _refuse(self, malformed: MalformedReview, body: bytes, client: Client, started: float) -> JsonResponse:
-        logger.warning("refused a malformed %s: %s", self._wire.KIND, malformed, extra={"client": str(client)})
+        logger.warning("refused a malformed %s: %s", self._codec.kind, malformed, extra={"client": str(client)})
         message = f"the review was not understood: {malformed}"
         return self._deny(body, message, "malformed", malformed.code, client, started)
 
@@ -169,25 +170,25 @@ class Endpoint:
         return (
             error_response(503, message)
             if self._kind in _KEPT
-            else JsonResponse(200, self._wire.encode(review, denial))
+            else JsonResponse(200, self._codec.encode(review, denial))
         )
 
     def _fail(self, unexpected: Exception, body: bytes, client: Client, started: float) -> JsonResponse:
         extra = {"client": str(client)}
-        logger.error("a %s could not be answered", self._wire.KIND, exc_info=unexpected, extra=extra)
+        logger.error("a %s could not be answered", self._codec.kind, exc_info=unexpected, extra=extra)
         return self._deny(body, "an internal error; the server's log says which", "error", 500, client, started)
 
     def _deny(self, body: bytes, message: str, name: str, code: int, client: Client, started: float) -> JsonResponse:
         """A denial where the protocol has one for a body that cannot be taken for a review; else an HTTP error."""
         self._tell(body, Verdict(Deny(message)), name, code, client, started)
-        denial = admission.encode_denial(body, message, code) if self._wire is admission else None
+        denial = self._codec.encode_denial(body, message, code)
         close = code == 413
         return error_response(code, message, close=close) if denial is None else JsonResponse(200, denial, close)
 
     def _tell(self, about: Any, verdict: Verdict, name: str, code: int, client: Client, started: float) -> None:
         """Tell what became of a review, or of a body: to those who count, and to those who want it in writing."""
         seconds = perf_counter() - started
-        self._metrics.record(self._wire.KIND, name, code, client, verdict.results, seconds)
+        self._metrics.record(self._codec.kind, name, code, client, verdict.results, seconds)
         if self._journal is not None and self._journal.wants(name):
             self._journal.write(record(self._kind, about, verdict, name, code, client, seconds))
 
@@ -203,7 +204,7 @@ class Endpoint:
                 "policy": result.policy.name,
                 "uid": getattr(review, "uid", ""),
                 "client": str(client),
-                "secrets": self._wire.secrets(review),
+                "secrets": self._codec.sensitive_values(review),
             },
         )
 

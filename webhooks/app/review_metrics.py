@@ -20,8 +20,9 @@ from webhooks.engine.verdicts import Verdict
 from webhooks.errors import ConfigurationError
 from webhooks.objects.typed_decoding import fallbacks
 from webhooks.observability.metrics import Buckets, Counter, Gauge, Meter, MetricRegistry
-from webhooks.policy.model import WIRES, AnyPolicy
+from webhooks.policy.model import AnyPolicy
 from webhooks.reviews.audit import AuditEvent
+from webhooks.reviews.kinds import CODECS
 from webhooks.reviews.outcomes import Allow, Deny
 
 REFUSED = "webhooks_policy_reload_failing"  # the gauge that health speaks of too
@@ -116,7 +117,7 @@ class Metrics:
             ("kind",),
             fallbacks,
         )
-        kinds = {wire.KIND for wire in WIRES.values()}
+        kinds = {codec.kind for codec in CODECS.values()}
         self.tally = MetricsSnapshot(durations={kind: Buckets.under(_BOUNDS) for kind in kinds}, meters=meters.by_name)
         self._observers: dict[tuple[AnyPolicy, type], Buckets] = {}
         self._callers: dict[Client, str] = {}

@@ -29,7 +29,7 @@ from webhooks.http.headers import NO_HEADERS
 from webhooks.http.responses import JsonResponse
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.policy.model import AnyPolicy
-from webhooks.reviews.subjects import ReviewSummary
+from webhooks.reviews.codec import ReviewSummary
 
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _PROTOCOL = "http/protobuf"

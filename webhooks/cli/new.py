@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from webhooks.errors import ConfigurationError
-from webhooks.policy.model import Kind
+from webhooks.reviews.kinds import Kind
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _NOT_SERVED = ("test_", "conftest")  # what a folder's loading passes over

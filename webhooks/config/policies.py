@@ -16,7 +16,8 @@ from webhooks.kube.resource_rules import Rule, both, rules
 from webhooks.policy import loader
 from webhooks.policy.exemptions import Exemption
 from webhooks.policy.matching import AccessMatch, AdmissionMatch, ImageMatch, parse_operations
-from webhooks.policy.model import AnyPolicy, Kind, Match
+from webhooks.policy.model import AnyPolicy, Match
+from webhooks.reviews.kinds import Kind
 
 _ADMISSION = frozenset(
     ("resources", "operations", "namespaces", "exclude_namespaces", "names", "object_selector", "users", "groups")

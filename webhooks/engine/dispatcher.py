@@ -9,8 +9,9 @@ from webhooks.engine.concurrency import ConcurrencyLimiter
 from webhooks.engine.executor import DEFAULT_TIMEOUT, PolicyExecutor
 from webhooks.engine.invocation import PolicyInterrupted, Result
 from webhooks.engine.verdicts import FLOWS, NO_POLICY_OUTCOME, Flow, Verdict
-from webhooks.policy.model import AnyPolicy, Kind
+from webhooks.policy.model import AnyPolicy
 from webhooks.policy.registry import Registry
+from webhooks.reviews.kinds import Kind
 
 __all__ = ["Dispatcher", "Verdict", "budget"]
 

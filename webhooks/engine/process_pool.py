@@ -23,7 +23,8 @@ import msgspec
 
 from webhooks.errors import ConfigurationError, MalformedReview, PolicyFailure
 from webhooks.observability.metrics import MetricRegistry
-from webhooks.policy.model import OUTCOMES, WIRES, AnyPolicy
+from webhooks.policy.model import OUTCOMES, AnyPolicy
+from webhooks.reviews.kinds import CODECS
 from webhooks.reviews.outcomes import Outcome
 
 logger = logging.getLogger("webhooks.engine")
@@ -189,7 +190,7 @@ class IsolatedPolicyPool:
             PolicyFailure: it failed, or its process did.
             MalformedReview: a part of the review that it needed cannot be read.
         """
-        body = WIRES[self._policy.kind].body(review)
+        body = CODECS[self._policy.kind].encode_request(review)
         async with asyncio.timeout(deadline - perf_counter()):
             process = await self._take()
             try:

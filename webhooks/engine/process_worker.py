@@ -19,7 +19,8 @@ from webhooks.errors import ConfigurationError, MalformedReview, PolicyFailure
 from webhooks.objects.copy_on_write import materialize
 from webhooks.observability import logs
 from webhooks.policy import loader
-from webhooks.policy.model import WIRES, AnyPolicy
+from webhooks.policy.model import AnyPolicy
+from webhooks.reviews.kinds import CODECS
 from webhooks.reviews.outcomes import Outcome, Patch, Replace
 
 _LARGE = sandbox.MEMORY // 2  # bytes of memory, with which it does not take another review
@@ -74,7 +75,7 @@ def _load(charge: WorkerSpec) -> AnyPolicy:
 
 
 def _run(policy: AnyPolicy, body: bytes, runner: asyncio.Runner) -> Result:
-    review, started = WIRES[policy.kind].decode(body), perf_counter()
+    review, started = CODECS[policy.kind].decode(body), perf_counter()
     if policy.is_async:
         return runner.run(call_on_loop(policy, review, started, started))
     return call(policy, review, started, started)

@@ -8,8 +8,9 @@ from webhooks.engine.dispatcher import Dispatcher
 from webhooks.engine.executor import InlineState, PolicyExecutor
 from webhooks.objects import json_patch
 from webhooks.observability.metrics import MetricRegistry
-from webhooks.policy.model import AnyPolicy, Kind
+from webhooks.policy.model import AnyPolicy
 from webhooks.policy.registry import Registry
+from webhooks.reviews.kinds import Kind
 from webhooks.settings import Limits
 
 Json: TypeAlias = Mapping[str, Any]

@@ -17,9 +17,10 @@ from webhooks.objects import json_diff, json_patch
 from webhooks.objects.copy_on_write import materialize
 from webhooks.objects.lazy_object import LazyObject
 from webhooks.policy.exemptions import Exemption
-from webhooks.policy.model import AnyPolicy, Kind
-from webhooks.reviews.admission import AdmissionReview, intact, object_of, with_object
+from webhooks.policy.model import AnyPolicy
+from webhooks.reviews.admission import AdmissionReview, is_unmodified, object_of, with_object
 from webhooks.reviews.authentication import TokenReview
+from webhooks.reviews.kinds import Kind
 from webhooks.reviews.outcomes import (
     CHANGES,
     Allow,
@@ -131,7 +132,7 @@ def _refuse_changed(review: AdmissionReview) -> None:
     Raises:
         PolicyFailure: nothing that was said of the object is to be relied on.
     """
-    if not intact(review):
+    if not is_unmodified(review):
         raise PolicyFailure(
             "a policy changed an object behind its own copy: it is to work on copy.deepcopy(review.object)"
         )

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 from webhooks.manifests.conditions import authorization_conditions
 from webhooks.manifests.target import AUTHORIZATION_CONFIGURATION, AUTHORIZATION_CONFIGURATION_V1, Target
 from webhooks.manifests.webhook_configurations import ADMISSION_KINDS, DEFAULT_TIMEOUT, Json, timeout_for
-from webhooks.policy.model import AnyPolicy, Kind
+from webhooks.policy.model import AnyPolicy
+from webhooks.reviews.kinds import Kind
 from webhooks.settings import Settings
 
 CERTIFICATE_FILE, KEY_FILE, TOKEN_FILE, CA_FILE = "apiserver.pem", "apiserver-key.pem", "token", "ca.pem"

@@ -27,7 +27,8 @@ from webhooks.manifests.webhook_configurations import (
     build_configuration,
     build_webhooks,
 )
-from webhooks.policy.model import AnyPolicy, Kind
+from webhooks.policy.model import AnyPolicy
+from webhooks.reviews.kinds import Kind
 from webhooks.settings import Settings
 
 API_SERVER_FOLDER = "apiserver"  # for the files that are not objects of the cluster

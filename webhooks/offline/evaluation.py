@@ -13,8 +13,10 @@ from webhooks.engine.verdicts import denies, passed_over
 from webhooks.errors import ConfigurationError, MalformedReview, PatchError, PolicyFailure
 from webhooks.offline.requests import NotReviewable, Requests, encoded
 from webhooks.offline.sources import Manifest, Problem
-from webhooks.policy.model import AnyPolicy, Kind, Mode
-from webhooks.reviews import admission
+from webhooks.policy.model import AnyPolicy, Mode
+from webhooks.reviews.admission import AdmissionReview
+from webhooks.reviews.admission_codec import CODEC
+from webhooks.reviews.kinds import Kind
 from webhooks.reviews.outcomes import CHANGES, Deny
 
 
@@ -110,13 +112,13 @@ class Reviewer:
         """Review a manifest: mutating policies first, then validating ones on what those left."""
         try:
             body = self._requests.body(manifest)
-            review = admission.decode(encoded(body))
+            review = CODEC.decode(encoded(body))
         except (NotReviewable, MalformedReview) as error:
             return Problem(manifest.file, manifest.line, str(error))
 
         async def ask(kind: Kind, asked: Json) -> _Stage:
             try:
-                return await self._stage(kind, review if asked is body else admission.decode(encoded(asked)))
+                return await self._stage(kind, review if asked is body else CODEC.decode(encoded(asked)))
             except MalformedReview as malformed:
                 return _Stage(Verdict(None), [Message("", f"the review was not understood: {malformed}")])
             except (PolicyFailure, PatchError, NotReviewable) as error:
@@ -124,7 +126,7 @@ class Reviewer:
 
         return _reviewed(manifest, body["request"], *await admit(body, ask))
 
-    async def _stage(self, kind: Kind, review: admission.AdmissionReview) -> "_Stage":
+    async def _stage(self, kind: Kind, review: AdmissionReview) -> "_Stage":
         decided = self._dispatcher.decide(kind, review)
         verdict = decided if isinstance(decided, Verdict) else await decided
         patch = [] if verdict.patch is None else orjson.loads(verdict.patch)

@@ -8,7 +8,7 @@ import orjson
 from webhooks.kube.api_groups import ADMISSION
 from webhooks.kube.resources import cluster_scoped, plural
 from webhooks.offline.sources import Manifest
-from webhooks.reviews.admission import KIND
+from webhooks.reviews.admission_codec import CODEC
 
 Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE"]
 Json: TypeAlias = dict[str, Any]
@@ -86,7 +86,7 @@ class Requests:
             "dryRun": True,
             "options": {"kind": f"{operation.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"},
         }
-        return {"kind": KIND, "apiVersion": "admission.k8s.io/v1", "request": request}
+        return {"kind": CODEC.kind, "apiVersion": "admission.k8s.io/v1", "request": request}
 
     def _placed(self, tree: Json) -> Json:
         """An object in the namespace in which it would be stored."""
@@ -132,7 +132,7 @@ def encoded(body: Mapping[str, Any]) -> bytes:
 
 
 def _is_review(tree: Json) -> bool:
-    return tree["kind"] == KIND and tree["apiVersion"] in ADMISSION
+    return tree["kind"] == CODEC.kind and tree["apiVersion"] in ADMISSION
 
 
 def _type(tree: Json) -> tuple[str, str, str]:

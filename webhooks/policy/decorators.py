@@ -13,11 +13,12 @@ from webhooks.kube.registered import MAX_TIMEOUT
 from webhooks.kube.resource_rules import rules
 from webhooks.policy import matching
 from webhooks.policy.matching import AccessMatch, AdmissionMatch, AnyMatch, ImageMatch
-from webhooks.policy.model import AnyPolicy, Kind, Match, OnError, Origin, Policy, SideEffects, check_name
+from webhooks.policy.model import AnyPolicy, Match, OnError, Origin, Policy, SideEffects, check_name
 from webhooks.reviews.admission import AdmissionReview
 from webhooks.reviews.authentication import TokenReview
 from webhooks.reviews.authorization import AccessReview
 from webhooks.reviews.images import ImageReview
+from webhooks.reviews.kinds import Kind
 from webhooks.reviews.outcomes import Decision, Identity, Mutation, Opinion
 
 # Resource rules for all built-in objects that have a pod template, for decorators: @validating("pods", *WORKLOADS).

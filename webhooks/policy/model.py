@@ -17,10 +17,9 @@ import msgspec
 from webhooks.errors import ConfigurationError
 from webhooks.policy.exemptions import Exemption
 from webhooks.policy.matching import AccessMatch, AdmissionMatch, AnyMatch, ImageMatch
-from webhooks.reviews import admission, authentication, authorization, images
+from webhooks.reviews.kinds import Kind
 from webhooks.reviews.outcomes import Allow, Authenticated, Deny, NoOpinion, Outcome, Patch, Replace, Unauthenticated
 
-Kind: TypeAlias = Literal["mutating", "validating", "authorizing", "authenticating", "image_policy"]
 OnError: TypeAlias = Literal["deny", "allow"]
 Mode: TypeAlias = Literal["enforce", "warn", "audit"]
 SideEffects: TypeAlias = Literal["none", "none_on_dry_run", "some"]
@@ -31,14 +30,6 @@ OUTCOMES: Mapping[Kind, tuple[type[Outcome], ...]] = {
     "authorizing": (Allow, Deny, NoOpinion),
     "authenticating": (Authenticated, Unauthenticated, NoOpinion),
     "image_policy": (Allow, Deny),
-}
-
-WIRES: Mapping[Kind, Any] = {
-    "mutating": admission,
-    "validating": admission,
-    "authorizing": authorization,
-    "authenticating": authentication,
-    "image_policy": images,
 }
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")

@@ -4,7 +4,8 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from webhooks.errors import ConfigurationError
-from webhooks.policy.model import AnyPolicy, Kind, Policy
+from webhooks.policy.model import AnyPolicy, Policy
+from webhooks.reviews.kinds import Kind
 
 _MAX_KEY = 1024  # characters of a cache key; clients control part of it
 _MAX_ENTRIES = 4096  # more kinds of request than a cluster has; a client that invents some must not fill the memory

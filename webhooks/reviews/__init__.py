@@ -1,1 +1,1 @@
-"""One module for each review protocol: bytes to a review, a verdict to bytes. Also the outcomes of policies."""
+"""The review protocols: requests and responses as JSON, reviews as policies see them, and the outcomes of policies."""

@@ -1,13 +1,10 @@
-"""AdmissionReview, v1 and v1beta1: may this object be stored, and how should it be changed first?"""
+"""AdmissionReview, as policies see it: may this object be stored, and how must it be changed first?"""
 
-import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable, Collection, Hashable, Iterable
+from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar, get_args
 
 import msgspec
 
-from webhooks.errors import REASONS, MalformedReview
-from webhooks.kube.api_groups import ADMISSION
 from webhooks.objects.copy_on_write import copy_on_write
 from webhooks.objects.lazy_object import NULL, LazyObject
 from webhooks.objects.pods import (
@@ -18,19 +15,12 @@ from webhooks.objects.pods import (
     find_image_volumes,
     find_pod_template,
 )
-from webhooks.objects.strict_json import LARGE, LazyDocument
-from webhooks.objects.typed_decoding import TYPES, seen_kinds
-from webhooks.reviews import envelope as envelopes
+from webhooks.objects.strict_json import LazyDocument
 from webhooks.reviews.outcomes import Allow, Deny
-from webhooks.reviews.subjects import ReviewSummary, resource
-from webhooks.reviews.user import User, user_of
+from webhooks.reviews.user import User
 
-KIND = "AdmissionReview"
-OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
-
-_MAX_UID = 256
-_OBJECT, _NULL = b"{n"  # what they begin with
-_Text = str | msgspec.UnsetType | None
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+OPERATIONS: tuple[str, ...] = get_args(Operation)
 
 P = ParamSpec("P")
 ImageT = TypeVar("ImageT", bound=Image)
@@ -52,83 +42,49 @@ class GroupVersionResource(msgspec.Struct, frozen=True):
     resource: str
 
 
-class _Request(msgspec.Struct, kw_only=True):
-    # In the order in which servers write them.
-    uid: str
+class AdmissionRequest(msgspec.Struct, kw_only=True, rename="camel"):
+    """A request to create, update, delete or connect to an object.
+
+    Raw fields are checked and decoded when they are read.
+    """
+
+    # In the order in which API servers write the fields: such a body is checked by encoding it again.
+    uid: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
     kind: GroupVersionKind
     resource: GroupVersionResource
-    subResource: _Text = msgspec.UNSET  # noqa: N815
-    requestKind: GroupVersionKind | msgspec.UnsetType | None = msgspec.UNSET  # noqa: N815
-    requestResource: GroupVersionResource | msgspec.UnsetType | None = msgspec.UNSET  # noqa: N815
-    requestSubResource: _Text = msgspec.UNSET  # noqa: N815
-    name: _Text = msgspec.UNSET
-    namespace: _Text = msgspec.UNSET
-    operation: str
-    userInfo: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # noqa: N815
+    sub_resource: str | msgspec.UnsetType | None = msgspec.UNSET
+    request_kind: GroupVersionKind | msgspec.UnsetType | None = msgspec.UNSET
+    request_resource: GroupVersionResource | msgspec.UnsetType | None = msgspec.UNSET
+    request_sub_resource: str | msgspec.UnsetType | None = msgspec.UNSET
+    name: str | msgspec.UnsetType | None = msgspec.UNSET
+    namespace: str | msgspec.UnsetType | None = msgspec.UNSET
+    operation: Operation
+    user_info: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     object: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    oldObject: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # noqa: N815
-    dryRun: bool | msgspec.UnsetType | None = msgspec.UNSET  # noqa: N815
+    old_object: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    dry_run: bool | msgspec.UnsetType | None = msgspec.UNSET
     options: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-class _Envelope(msgspec.Struct):
+class AdmissionEnvelope(msgspec.Struct, rename="camel"):
+    """An AdmissionReview as the API server sends it."""
+
     kind: str
-    apiVersion: str  # noqa: N815
-    request: _Request
-
-
-class _Named(msgspec.Struct):
-    username: str = ""
-
-
-class _Status(msgspec.Struct, omit_defaults=True):
-    message: str
-    reason: str
-    code: int
-    details: Mapping[str, Any] | None = None
-
-
-class _Response(msgspec.Struct, omit_defaults=True):
-    uid: str
-    allowed: bool
-    status: _Status | None = None
-    patch: bytes | None = None
-    patchType: str | None = None  # noqa: N815
-    auditAnnotations: Mapping[str, str] = {}  # noqa: N815
-    warnings: Sequence[str] = ()
-
-
-class _Reply(msgspec.Struct):
-    kind: str
-    apiVersion: str  # noqa: N815
-    response: _Response
-
-
-def _decoder_with(object_: Any) -> "msgspec.json.Decoder[_Envelope]":
-    """A decoder of envelopes whose object is decoded too, as this type."""
-    field = ("object", object_ | msgspec.UnsetType | None, msgspec.UNSET)
-    request = msgspec.defstruct("Request", [field], bases=(_Request,), kw_only=True)
-    return msgspec.json.Decoder(msgspec.defstruct("Envelope", [("request", request)], bases=(_Envelope,)))
-
-
-_decoder = msgspec.json.Decoder(_Envelope)
-_named = msgspec.json.Decoder(_Named)
-_decoders = {kind: _decoder_with(type_) for kind, type_ in TYPES.items()}
-_KIND = re.compile(rb'"request":\{"uid":"[^"]*","kind":\{[^{}]*?"kind":"(\w+)"')
-_encode = msgspec.json.Encoder().encode
+    api_version: str
+    request: AdmissionRequest
 
 
 class AdmissionReview(msgspec.Struct, eq=False):
-    """A request to store, change, delete or connect to an object, as a policy sees it.
+    """A request to create, update, delete or connect to an object.
 
-    Every policy gets a review of its own: whatever it does to the objects stays with it until it returns them.
+    Every policy gets its own copy. Changes to the objects in it take effect only if the policy returns them.
 
     Attributes:
         object_accessed: whether the policy has accessed `object` or `old_object`.
     """
 
-    # A struct is made quickest, and every policy gets one.
-    _envelope: _Envelope
+    # A struct, because it is created fastest and every policy gets one.
+    _envelope: AdmissionEnvelope
     _object: LazyObject
     _old_object: LazyObject
     _target: LazyObject
@@ -144,7 +100,7 @@ class AdmissionReview(msgspec.Struct, eq=False):
 
     @property
     def uid(self) -> str:
-        """Identifies this review; log it to find what belongs to it."""
+        """The unique ID of this review; log it to correlate log messages."""
         return self._envelope.request.uid
 
     @property
@@ -154,13 +110,13 @@ class AdmissionReview(msgspec.Struct, eq=False):
 
     @property
     def resource(self) -> GroupVersionResource:
-        """The resource that was asked for."""
+        """The resource of the request."""
         return self._envelope.request.resource
 
     @property
     def subresource(self) -> str:
-        """Such as ``status``, ``scale`` or ``exec``; empty for the resource itself."""
-        return self._envelope.request.subResource or ""
+        """The subresource, such as ``status``, ``scale`` or ``exec``; empty for the resource itself."""
+        return self._envelope.request.sub_resource or ""
 
     @property
     def namespace(self) -> str:
@@ -174,20 +130,20 @@ class AdmissionReview(msgspec.Struct, eq=False):
 
     @property
     def dry_run(self) -> bool:
-        """Whether nothing will be stored; a policy with side effects leaves them out."""
-        return bool(self._envelope.request.dryRun)
+        """Whether nothing will be stored; a policy with side effects must skip them."""
+        return bool(self._envelope.request.dry_run)
 
     @property
     def user(self) -> User:
-        """Who asks."""
+        """The user who makes the request."""
         if self._user is None:
-            raw = self._envelope.request.userInfo
-            self._user = user_of(None if raw is msgspec.UNSET else LazyDocument(bytes(raw)).tree)
+            raw = self._envelope.request.user_info
+            self._user = User.from_json(None if raw is msgspec.UNSET else LazyDocument(bytes(raw)).tree)
         return self._user
 
     @property
     def object(self) -> Any:
-        """The object as it would be stored, to read and to change: this policy's own copy. None on DELETE."""
+        """The object as it would be stored, to read and to change. This policy's own copy; None on DELETE."""
         if self._draft is msgspec.UNSET:
             self.object_accessed = True
             self._draft = copy_on_write(self._object.borrow())
@@ -197,7 +153,7 @@ class AdmissionReview(msgspec.Struct, eq=False):
 
     @property
     def old_object(self) -> Any:
-        """The object as it is stored now: this policy's own copy. None on CREATE and CONNECT."""
+        """The object as it is stored now. This policy's own copy; None on CREATE and CONNECT."""
         if self._old_draft is msgspec.UNSET:
             self.object_accessed = True
             self._old_draft = copy_on_write(self._old_object.borrow())
@@ -207,28 +163,28 @@ class AdmissionReview(msgspec.Struct, eq=False):
 
     @property
     def target(self) -> Any:
-        """The object that the request is about: the new one, or on DELETE the old one."""
+        """The object of the request: `object`, or `old_object` on DELETE."""
         return self.old_object if self.operation == "DELETE" else self.object
 
     @property
     def options(self) -> Any:
-        """The options of the operation, such as CreateOptions; None where there are none."""
+        """The options of the operation, such as CreateOptions; None if there are none."""
         raw = self._envelope.request.options
         return None if raw is msgspec.UNSET else LazyDocument(bytes(raw)).tree
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The groups of the user who asks."""
+        """The groups of the user who makes the request."""
         return self.user.groups
 
     @property
     def name(self) -> str:
-        """The object's name; where the server is still to make one, the `generate_name` it starts with."""
+        """The object's name; its `generate_name` if the API server has not generated the name yet."""
         return self._envelope.request.name or self._target.metadata_text("name") or self.generate_name
 
     @property
     def generate_name(self) -> str:
-        """The beginning of the name that the server will make; empty where a name was given."""
+        """The prefix of the name that the API server generates; empty if the object has a name."""
         return self._target.metadata_text("generateName")
 
     @property
@@ -274,12 +230,12 @@ class AdmissionReview(msgspec.Struct, eq=False):
         return _without(found, except_images) if except_images else found
 
     def pod(self) -> dict[str, Any] | None:
-        """The pod in the `target`, or the template of its pods, with ``metadata`` and ``spec``: this policy's own copy.
+        """Return the pod in the `target`, or its pod template, with ``metadata`` and ``spec``: this policy's own copy.
 
-        None for kinds without pods.
+        Returns None for kinds without pods.
 
         Raises:
-            ValueError: the object has something else in the place of a pod.
+            ValueError: the object has a value of another type in the place of the pod.
         """
         target = self.target
         return None if target is None else find_pod_template(target)
@@ -293,9 +249,9 @@ class AdmissionReview(msgspec.Struct, eq=False):
 
     @property
     def match_key(self) -> Hashable:
-        """What it shares with many others: the resource and the operation."""
+        """The resource and the operation."""
         request = self._envelope.request
-        return request.resource, request.subResource, request.operation
+        return request.resource, request.sub_resource, request.operation
 
     def copy(self) -> "AdmissionReview":
         """Return the same review for the next policy, without the changes that this one made to its objects."""
@@ -306,7 +262,7 @@ class AdmissionReview(msgspec.Struct, eq=False):
         return self._old_draft if self.operation == "DELETE" else self._draft
 
     def _find_specs(self) -> None:
-        """Before the policy can change its copy: the containers it was given stay those they are."""
+        """Resolve the containers that the policy already has, before it can move them in its copy."""
         for specs in self._specs:
             specs.resolve(self._target_draft)
 
@@ -364,152 +320,20 @@ def deny_new(
 
 
 def object_of(review: AdmissionReview) -> LazyObject:
-    """The object of a review, as all its policies share it."""
+    """Return the object of a review, which all its copies share."""
     return review._object
 
 
 def with_object(review: AdmissionReview, object_: LazyObject) -> AdmissionReview:
-    """The review for the next policy, with another object in place of the one that came, which is its target."""
+    """Return the review for the next policy, with another object, which is its target."""
     return AdmissionReview(review._envelope, object_, review._old_object, object_)
 
 
-def intact(review: AdmissionReview) -> bool:
-    """Whether a policy has left alone what it shares with others."""
+def is_unmodified(review: AdmissionReview) -> bool:
+    """Whether a policy has left the objects that it shares with other copies unmodified."""
     return review._object.is_unmodified() and review._old_object.is_unmodified()
 
 
 def label_sets(review: AdmissionReview) -> list[dict[str, str]]:
-    """The labels of the object and of the old object, of those that are there."""
-    return [each.labels() for each in (review._object, review._old_object) if each.present]
-
-
-def describe(review: AdmissionReview, subject: ReviewSummary) -> None:
-    """Tell what a review is about, as far as it can be read."""
-    request, named = review._envelope.request, review._envelope.request.resource
-    subject.uid = request.uid
-    subject.operation = request.operation
-    subject.resource = resource(named.group, named.version, named.resource, request.subResource or "")
-    subject.namespace = request.namespace or ""
-    subject.dry_run = bool(request.dryRun)
-    try:
-        subject.name = request.name or review.name
-        if request.userInfo is not msgspec.UNSET:
-            subject.user = _named.decode(request.userInfo).username
-    except (MalformedReview, msgspec.MsgspecError):
-        pass  # no policy has had to read it
-
-
-def secrets(review: AdmissionReview) -> list[str]:
-    """The texts that must not be told, whatever a policy says: what a Secret holds."""
-    if review.kind.kind != "Secret":
-        return []
-    try:
-        trees = review._object.tree, review._old_object.tree
-    except MalformedReview:
-        return []  # no policy could read it either
-    maps = [tree.get(field) for tree in trees if isinstance(tree, dict) for field in ("data", "stringData")]
-    return [value for each in maps if isinstance(each, dict) for value in each.values() if isinstance(value, str)]
-
-
-def decode(body: bytes) -> AdmissionReview:
-    """Decode a request.
-
-    Raises:
-        MalformedReview: the body is no AdmissionReview, or one beyond the limits.
-    """
-    envelope, raw = _decode(body)
-    request = envelope.request
-    if envelope.kind != KIND or envelope.apiVersion not in ADMISSION:
-        raise envelopes.unknown(envelope.apiVersion, envelope.kind, KIND)
-    if not 0 < len(request.uid) <= _MAX_UID:
-        raise MalformedReview(f"request.uid is empty or longer than {_MAX_UID} characters")
-    if request.operation not in OPERATIONS:
-        raise MalformedReview(f"request.operation {request.operation[:32]!r} is not known")
-    kind = request.kind.kind
-    if raw is None:
-        object_ = _object(request.object, kind, "object")
-    else:
-        object_ = LazyObject(raw, kind=kind, typed=request.object) if request.object else NULL
-    old_object = _object(request.oldObject, kind, "oldObject")
-    return AdmissionReview(envelope, object_, old_object, old_object if request.operation == "DELETE" else object_)
-
-
-def _decode(body: bytes) -> tuple[_Envelope, Callable[[], Any] | None]:
-    """An envelope; where its object was decoded with it, in hardly more time than finding its end, what gives its raw.
-
-    That proves itself as outlines do. What does not is decoded again by one that says why.
-    """
-    decoder = _decoder_for(body) if seen_kinds and len(body) < LARGE else None
-    if decoder is not None:
-        try:
-            if not body.isascii():
-                body.decode()
-            envelope = decoder.decode(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return envelopes.decode(_decoder, body), None
-        written = _encode(envelope)
-        if len(written) == len(body) - body.endswith(b"\n"):
-            if body.startswith(written):
-                return envelope, lambda: _encode(envelope.request.object)
-            return envelope, lambda: _decoder.decode(body).request.object
-    return envelopes.decode(_decoder, body), None
-
-
-def _decoder_for(body: bytes) -> "msgspec.json.Decoder[_Envelope] | None":
-    """What decodes the object too, where an outline of its kind has been wanted before."""
-    found = _KIND.search(body, 0, envelopes.HEAD)
-    kind = found[1].decode() if found is not None else ""
-    return _decoders[kind] if kind in seen_kinds else None
-
-
-def _object(raw: msgspec.Raw | msgspec.UnsetType, kind: str, field: str) -> LazyObject:
-    if raw is msgspec.UNSET:
-        return NULL
-    first = memoryview(raw)[0]
-    if first == _OBJECT:
-        return LazyObject(raw, kind=kind)
-    if first == _NULL:
-        return NULL
-    raise MalformedReview(f"request.{field} is not an object")
-
-
-def body(review: AdmissionReview) -> bytes:
-    """The review as a body that decodes to the same, with what policies have changed of it so far."""
-    envelope = review._envelope
-    object_ = msgspec.Raw(review._object.to_json())
-    return _encode(msgspec.structs.replace(envelope, request=msgspec.structs.replace(envelope.request, object=object_)))
-
-
-def encode(review: AdmissionReview, outcome: Allow | Deny, patch: bytes | None = None) -> bytes:
-    """Encode the answer to a request.
-
-    Args:
-        review: the request.
-        outcome: the merged verdict.
-        patch: the JSON Patch document that belongs to an Allow.
-    """
-    response = _Response(
-        uid=review.uid,
-        allowed=type(outcome) is Allow,
-        status=_status(outcome) if type(outcome) is Deny else None,
-        patch=patch,
-        patchType="JSONPatch" if patch else None,
-        auditAnnotations=outcome.audit,
-        warnings=outcome.warnings,
-    )
-    envelope = review._envelope
-    return _encode(_Reply(envelope.kind, envelope.apiVersion, response))
-
-
-def encode_denial(body: bytes, message: str, code: int) -> bytes | None:
-    """Encode a denial of a body that could not be reviewed; None where it does not tell whom to answer."""
-    address = envelopes.find_address(body)
-    if address is None:
-        return None
-    denial = Deny(message, reason=REASONS[code], code=code)
-    response = _Response(uid=address.uid, allowed=False, status=_status(denial))
-    return _encode(_Reply(address.kind or KIND, address.apiVersion or "admission.k8s.io/v1", response))
-
-
-def _status(denial: Deny) -> _Status:
-    return _Status(denial.message, denial.reason, denial.code, details=denial.details)
+    """Return the labels of the object and of the old object; none for an object that is absent."""
+    return [object_.labels() for object_ in (review._object, review._old_object) if object_.present]

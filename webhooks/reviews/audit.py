@@ -1,35 +1,36 @@
-"""Audit EventList, v1: records that a server sends along. Nothing is decided about them; any success is an answer."""
+"""Audit EventList, v1: events that an API server sends in batches. Nothing is decided; any success is a response."""
 
 from typing import Literal
 
 import msgspec
 
 from webhooks.kube.api_groups import AUDIT
-from webhooks.reviews import envelope as envelopes
+from webhooks.reviews.envelope import check_version, decode_fully
 
 KIND = "EventList"
 
 
 class AuditEvent(msgspec.Struct, frozen=True):
-    """One record, as far as it is counted here."""
+    """An audit event, with the fields that are counted."""
 
     level: Literal["None", "Metadata", "Request", "RequestResponse"]
     stage: Literal["RequestReceived", "ResponseStarted", "ResponseComplete", "Panic"]
 
 
-class _Envelope(msgspec.Struct):
+class AuditEventList(msgspec.Struct, rename="camel"):
+    """A batch of audit events. They are counted, and nothing is decided."""
+
     kind: str
-    apiVersion: str  # noqa: N815
+    api_version: str
     items: tuple[AuditEvent, ...]
 
 
 def decode(body: bytes) -> tuple[AuditEvent, ...]:
-    """Decode a batch.
+    """Decode a batch of events.
 
     Raises:
-        MalformedReview: the body is no EventList.
+        MalformedReview: the body is not an EventList.
     """
-    envelope = envelopes.decode_whole(_Envelope, body)
-    if envelope.kind != KIND or envelope.apiVersion not in AUDIT:
-        raise envelopes.unknown(envelope.apiVersion, envelope.kind, KIND)
-    return envelope.items
+    batch = decode_fully(AuditEventList, body)
+    check_version(batch.kind, batch.api_version, KIND, AUDIT)
+    return batch.items

@@ -1,61 +1,53 @@
 """TokenReview, v1 and v1beta1: who holds this token?"""
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import msgspec
 
-from webhooks.errors import MalformedReview
 from webhooks.kube.api_groups import AUTHENTICATION
-from webhooks.reviews import envelope as envelopes
+from webhooks.reviews.codec import Codec, Envelope, Response, ReviewSummary, encode_json
 from webhooks.reviews.outcomes import Authenticated, Identity, Unauthenticated
-from webhooks.reviews.subjects import ReviewSummary
-
-KIND = "TokenReview"
 
 
-class _Spec(msgspec.Struct):
-    token: str
+class TokenReviewSpec(msgspec.Struct):
+    """The token, and the audiences that it must be good for, at least one of them."""
+
+    token: Annotated[str, msgspec.Meta(min_length=1)]
     audiences: tuple[str, ...] | None = None
 
 
-class _Envelope(msgspec.Struct):
-    kind: str
-    apiVersion: str  # noqa: N815
-    spec: _Spec
+class TokenReviewUser(msgspec.Struct, omit_defaults=True):
+    """The holder of a token."""
 
-
-class _User(msgspec.Struct, omit_defaults=True):
     username: str
     uid: str = ""
     groups: Sequence[str] = ()
     extra: Mapping[str, Sequence[str]] = {}
 
 
-class _Status(msgspec.Struct, omit_defaults=True):
+class TokenReviewStatus(msgspec.Struct, omit_defaults=True):
+    """Whether the token is good, and its holder."""
+
     authenticated: bool
-    user: _User | None = None
+    user: TokenReviewUser | None = None
     audiences: Sequence[str] | None = None
     error: str = ""
 
 
-class _Reply(msgspec.Struct):
-    kind: str
-    apiVersion: str  # noqa: N815
-    status: _Status
-
-
-_encode = msgspec.json.Encoder().encode
+_Envelope = Envelope[TokenReviewSpec]
 
 
 class TokenReview:
-    """A question who holds a token, as a policy sees it.
+    """Asks who holds a token.
 
     Attributes:
-        token: the token. A secret: never to be logged or put into an outcome.
-        audiences: whom the token must be good for, one of them at least; empty where the caller does not say.
+        token: the token. It is secret: never log it or put it into an outcome.
+        audiences: the audiences that the token must be good for, at least one of them; empty if the API server does
+            not name any.
     """
 
-    match_key = None  # all are of one sort
+    match_key = None  # the same for all token reviews
     object_accessed = False  # copies share nothing
 
     __slots__ = ("_envelope", "audiences", "token")
@@ -66,48 +58,45 @@ class TokenReview:
         self.audiences: tuple[str, ...] = envelope.spec.audiences or ()
 
     def copy(self) -> "TokenReview":
-        """The same review for the next policy."""
+        """Return the same review for the next policy."""
         return TokenReview(self._envelope)
 
     def __repr__(self) -> str:
         return f"<TokenReview for {', '.join(self.audiences) or 'any audience'}>"
 
 
-def describe(review: TokenReview, subject: ReviewSummary) -> None:
-    """Tell what a review is about: nothing that may be told."""
+class TokenCodec(Codec[TokenReview, Identity]):
+    """The codec of token reviews."""
+
+    kind = "TokenReview"
+    api_versions = AUTHENTICATION
+
+    def decode(self, body: bytes) -> TokenReview:
+        """Decode a request."""
+        return TokenReview(self.decode_envelope(_Envelope, body))
+
+    def encode(self, review: TokenReview, outcome: Identity, _patch: bytes | None = None, /) -> bytes:
+        """Encode the response to a review; a token without an opinion on it is not authenticated."""
+        envelope = review._envelope
+        return encode_json(Response(envelope.kind, envelope.api_version, _status(outcome)))
+
+    def encode_request(self, review: TokenReview) -> bytes:
+        """Encode a review as a request that decodes to the same review."""
+        return encode_json(review._envelope)
+
+    def summarize(self, review: TokenReview, summary: ReviewSummary) -> None:
+        """Leave the summary empty: a token review has nothing that may be logged."""
+
+    def sensitive_values(self, review: TokenReview) -> list[str]:
+        """Return the token."""
+        return [review.token]
 
 
-def secrets(review: TokenReview) -> list[str]:
-    """The texts that must not be told, whatever a policy says: the token."""
-    return [review.token]
-
-
-def decode(body: bytes) -> TokenReview:
-    """Decode a request.
-
-    Raises:
-        MalformedReview: the body is no TokenReview, or its token is empty.
-    """
-    envelope = envelopes.decode_whole(_Envelope, body)
-    if envelope.kind != KIND or envelope.apiVersion not in AUTHENTICATION:
-        raise envelopes.unknown(envelope.apiVersion, envelope.kind, KIND)
-    if not envelope.spec.token:
-        raise MalformedReview("spec.token is empty")
-    return TokenReview(envelope)
-
-
-def body(review: TokenReview) -> bytes:
-    """The review as a body that decodes to the same."""
-    return _encode(review._envelope)
-
-
-def encode(review: TokenReview, outcome: Identity) -> bytes:
-    """Encode the answer to a request; a token that nobody knows is not authenticated."""
-    envelope = review._envelope
-    return _encode(_Reply(envelope.kind, envelope.apiVersion, _status(outcome)))
-
-
-def _status(outcome: Identity) -> _Status:
+def _status(outcome: Identity) -> TokenReviewStatus:
     if not isinstance(outcome, Authenticated):
-        return _Status(False, error=outcome.error if isinstance(outcome, Unauthenticated) else "")
-    return _Status(True, _User(outcome.username, outcome.uid, outcome.groups or (), outcome.extra), outcome.audiences)
+        return TokenReviewStatus(False, error=outcome.error if isinstance(outcome, Unauthenticated) else "")
+    user = TokenReviewUser(outcome.username, outcome.uid, outcome.groups or (), outcome.extra)
+    return TokenReviewStatus(True, user, outcome.audiences)
+
+
+CODEC = TokenCodec()

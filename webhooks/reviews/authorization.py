@@ -6,11 +6,8 @@ import msgspec
 
 from webhooks.errors import MalformedReview
 from webhooks.kube.api_groups import AUTHORIZATION
-from webhooks.reviews import envelope as envelopes
+from webhooks.reviews.codec import Codec, Envelope, Response, ReviewSummary, encode_json, format_resource
 from webhooks.reviews.outcomes import Allow, Deny, Opinion
-from webhooks.reviews.subjects import ReviewSummary, resource
-
-KIND = "SubjectAccessReview"
 
 
 class Requirement(msgspec.Struct, frozen=True):
@@ -25,8 +22,8 @@ class Selector(msgspec.Struct, frozen=True, rename="camel"):
     """A field or label selector of a list, watch or deletecollection request.
 
     Attributes:
-        requirements: its terms, all of which hold.
-        raw_selector: the selector as it was written, where it could not be parsed into terms.
+        requirements: its terms, all of which must hold.
+        raw_selector: the selector as the client wrote it, if it could not be parsed into terms.
     """
 
     requirements: tuple[Requirement, ...] = ()
@@ -34,7 +31,7 @@ class Selector(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ResourceAttributes(msgspec.Struct, frozen=True, rename="camel"):
-    """A request to a resource; ``*`` stands for all."""
+    """A request to a resource; ``*`` means all."""
 
     namespace: str = ""
     verb: str = ""
@@ -54,35 +51,28 @@ class NonResourceAttributes(msgspec.Struct, frozen=True):
     verb: str = ""
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class SubjectAccessReviewSpec(msgspec.Struct, rename="camel"):
+    """The user and the request; v1beta1 spells ``groups`` as ``group``."""
+
     resource_attributes: ResourceAttributes | None = None
     non_resource_attributes: NonResourceAttributes | None = None
     user: str = ""
     groups: tuple[str, ...] | None = None
-    group: tuple[str, ...] | None = None  # how v1beta1 spells groups
+    group: tuple[str, ...] | None = None
     uid: str = ""
     extra: dict[str, tuple[str, ...]] | None = None
 
 
-class _Envelope(msgspec.Struct):
-    kind: str
-    apiVersion: str  # noqa: N815
-    spec: _Spec
+class SubjectAccessReviewStatus(msgspec.Struct, omit_defaults=True):
+    """Allowed, denied, or neither: then the next authorizer decides."""
 
-
-class _Status(msgspec.Struct, omit_defaults=True):
     allowed: bool
     denied: bool = False
     reason: str = ""
 
 
-class _Reply(msgspec.Struct):
-    kind: str
-    apiVersion: str  # noqa: N815
-    status: _Status
+_Envelope = Envelope[SubjectAccessReviewSpec]
 
-
-_encode = msgspec.json.Encoder().encode
 _REVIEW_GROUPS = (
     "authorization.k8s.io",
     "authentication.k8s.io",
@@ -94,24 +84,24 @@ _NO_PATH = NonResourceAttributes()
 
 
 class AccessReview:
-    """A question whether a user may do something, as a policy sees it.
+    """Asks whether a user may do something.
 
     Attributes:
         user: the name of the user.
-        uid: tells apart users who had the same name at different times; often empty.
-        groups: the groups the user is in.
+        uid: distinguishes users who had the same name at different times; often empty.
+        groups: the groups of the user.
         extra: further facts from the authenticator.
-        is_resource: whether it is about a resource; else it is about a `path`.
-        verb: get, list, watch, create, update, patch, delete ...; of a path, the method in lower case
-        namespace: empty for resources without one, and for requests across all namespaces.
+        is_resource: whether the request is to a resource; else it is to a `path`.
+        verb: get, list, watch, create, update, patch, delete ...; for a path, the HTTP method in lower case.
+        namespace: empty for resources without a namespace, and for requests across all namespaces.
         group: the API group; empty for the core group.
         version: the API version.
         resource: such as ``pods``.
         subresource: such as ``log`` or ``status``; empty for the resource itself.
         name: the object's name; empty for requests to a collection.
-        path: the path, for a request that is not about a resource.
-        field_selector: the selector of a request to a collection, where the server sends it.
-        label_selector: likewise.
+        path: the path of a request that is not to a resource.
+        field_selector: the selector of a request to a collection, if the API server sends it.
+        label_selector: as `field_selector`.
     """
 
     object_accessed = False  # copies share nothing
@@ -139,7 +129,7 @@ class AccessReview:
         spec = envelope.spec
         resource = spec.resource_attributes or _NO_RESOURCE
         non_resource = spec.non_resource_attributes or _NO_PATH
-        groups = spec.group if envelope.apiVersion.endswith("/v1beta1") else spec.groups
+        groups = spec.group if envelope.api_version.endswith("/v1beta1") else spec.groups
         self._envelope = envelope
         self.user = spec.user
         self.uid = spec.uid
@@ -158,65 +148,63 @@ class AccessReview:
         self.label_selector = resource.label_selector
 
     @property
+    def match_key(self) -> Hashable:
+        """The verb and the resource or path."""
+        return self.verb, self.path, self.group, self.version, self.resource, self.subresource, self.is_resource
+
+    @property
     def is_self_review(self) -> bool:
         """Whether users ask about their own identity or rights (``kubectl auth can-i``), which changes nothing."""
         return self.group in _REVIEW_GROUPS and self.resource.startswith("selfsubject") and self.verb == "create"
 
-    @property
-    def match_key(self) -> Hashable:
-        """What it shares with many others: the verb and the resource or path."""
-        return self.verb, self.path, self.group, self.version, self.resource, self.subresource, self.is_resource
-
     def copy(self) -> "AccessReview":
-        """The same review for the next policy."""
+        """Return the same review for the next policy."""
         return AccessReview(self._envelope)
 
     def __repr__(self) -> str:
-        what = f"{self.resource}/{self.name}" if self.is_resource else self.path
-        return f"<AccessReview {self.user} {self.verb} {what}>"
+        target = f"{self.resource}/{self.name}" if self.is_resource else self.path
+        return f"<AccessReview {self.user} {self.verb} {target}>"
 
 
-def describe(review: AccessReview, subject: ReviewSummary) -> None:
-    """Tell what a review is about."""
-    subject.operation = review.verb
-    subject.resource = (
-        resource(review.group, review.version, review.resource, review.subresource)
-        if review.is_resource
-        else review.path
-    )
-    subject.namespace = review.namespace
-    subject.name = review.name
-    subject.user = review.user
+class AccessCodec(Codec[AccessReview, Opinion]):
+    """The codec of access reviews."""
+
+    kind = "SubjectAccessReview"
+    api_versions = AUTHORIZATION
+
+    def decode(self, body: bytes) -> AccessReview:
+        """Decode a request.
+
+        Raises:
+            MalformedReview: the body is not a SubjectAccessReview, or has both a resource and a path, or neither.
+        """
+        envelope = self.decode_envelope(_Envelope, body)
+        spec = envelope.spec
+        if (spec.resource_attributes is None) == (spec.non_resource_attributes is None):
+            raise MalformedReview("set exactly one of spec.resourceAttributes and spec.nonResourceAttributes")
+        return AccessReview(envelope)
+
+    def encode(self, review: AccessReview, outcome: Opinion, _patch: bytes | None = None, /) -> bytes:
+        """Encode the response to a review: allowed, denied, or neither."""
+        allowed, denied = isinstance(outcome, Allow), isinstance(outcome, Deny)
+        reason = outcome.message if isinstance(outcome, Deny) else outcome.reason
+        status = SubjectAccessReviewStatus(allowed, denied, reason)
+        envelope = review._envelope
+        return encode_json(Response(envelope.kind, envelope.api_version, status))
+
+    def encode_request(self, review: AccessReview) -> bytes:
+        """Encode a review as a request that decodes to the same review."""
+        return encode_json(review._envelope)
+
+    def summarize(self, review: AccessReview, summary: ReviewSummary) -> None:
+        """Fill in the summary of a review."""
+        summary.operation = review.verb
+        summary.resource = review.path
+        if review.is_resource:
+            summary.resource = format_resource(review.group, review.version, review.resource, review.subresource)
+        summary.namespace = review.namespace
+        summary.name = review.name
+        summary.user = review.user
 
 
-def secrets(_: AccessReview) -> list[str]:
-    """The texts that must not be told: none."""
-    return []
-
-
-def decode(body: bytes) -> AccessReview:
-    """Decode a request.
-
-    Raises:
-        MalformedReview: the body is no SubjectAccessReview, or asks about both a resource and a path, or neither.
-    """
-    envelope = envelopes.decode_whole(_Envelope, body)
-    if envelope.kind != KIND or envelope.apiVersion not in AUTHORIZATION:
-        raise envelopes.unknown(envelope.apiVersion, envelope.kind, KIND)
-    spec = envelope.spec
-    if (spec.resource_attributes is None) == (spec.non_resource_attributes is None):
-        raise MalformedReview("exactly one of spec.resourceAttributes and spec.nonResourceAttributes is needed")
-    return AccessReview(envelope)
-
-
-def body(review: AccessReview) -> bytes:
-    """The review as a body that decodes to the same."""
-    return _encode(review._envelope)
-
-
-def encode(review: AccessReview, outcome: Opinion) -> bytes:
-    """Encode the answer to a request: allowed, denied, or neither, which leaves it to the next authorizer."""
-    allowed, denied = isinstance(outcome, Allow), isinstance(outcome, Deny)
-    reason = outcome.message if isinstance(outcome, Deny) else outcome.reason
-    envelope = review._envelope
-    return _encode(_Reply(envelope.kind, envelope.apiVersion, _Status(allowed, denied, reason)))
+CODEC = AccessCodec()

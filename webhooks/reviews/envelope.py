@@ -1,6 +1,7 @@
-"""What all reviews share: a typed envelope around values that stay as they came, decoded without trust."""
+"""Strict decoding of untrusted reviews: a typed envelope, around raw documents that are checked when they are read."""
 
 import re
+from collections.abc import Collection
 from typing import Any, TypeVar
 
 import msgspec
@@ -10,22 +11,22 @@ from webhooks.objects.json_pointer import MAX_DEPTH
 from webhooks.objects.strict_json import load, load_exactly
 
 _encode = msgspec.json.Encoder().encode
-_STAND_IN_SIZE = 64
+_PLACEHOLDER_SIZE = 64  # bytes; smaller documents are checked together with the envelope
 
-# What the answer must repeat stands first in what servers send, so it can be told from a body that does not decode.
-HEAD = 4096  # bytes
+# API servers write the fields that identify a request first, so a prefix of a body that does not decode has them.
+ID_PREFIX_SIZE = 4096  # bytes
 _HEADER = rb'"(?:kind|apiVersion)"\s*:\s*"[^"\\]{0,256}"\s*,\s*'
 _UID = re.compile(rb'\s*\{\s*((?:%b){0,2})"request"\s*:\s*\{\s*"uid"\s*:\s*"([^"\\\x00-\x1f]{1,256})"' % _HEADER)
-_NAMED = re.compile(rb'"(kind|apiVersion)"\s*:\s*"([^"\\]*)"')
+_HEADER_FIELD = re.compile(rb'"(kind|apiVersion)"\s*:\s*"([^"\\]*)"')
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-def decode(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
-    """Decode a review's envelope, as strictly as `documents` decodes what is inside.
+def decode_partially(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
+    """Decode a review's envelope as strictly as `strict_json`; large raw documents in it are not checked.
 
     Raises:
-        MalformedReview: 400 for what is no such review, 422 for what is nested too deep.
+        MalformedReview: 400 if the body is not such a review, 422 if it is nested too deeply.
     """
     try:
         if not body.isascii():
@@ -37,17 +38,17 @@ def decode(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
         raise MalformedReview(f"not UTF-8 at byte {error.start}") from None
     except msgspec.MsgspecError as error:
         raise MalformedReview(str(error)) from None
-    written = _encode(envelope)
-    if not (body.startswith(written) and body[len(written) :] in (b"", b"\n")):
+    encoded = _encode(envelope)
+    if not (body.startswith(encoded) and body[len(encoded) :] in (b"", b"\n")):
         load_exactly(_without_documents(envelope, body), MAX_DEPTH)
     return envelope
 
 
-def decode_whole(type_: type[T], body: bytes) -> T:
-    """Decode a review that is small enough to be decoded at once.
+def decode_fully(type_: type[T], body: bytes) -> T:
+    """Decode a review that is small enough to be decoded and checked as a whole.
 
     Raises:
-        MalformedReview: as `documents.load` raises it, and 400 for what has not the shape of the type.
+        MalformedReview: as `strict_json.load` raises it, and 400 if a field has the wrong type or is missing.
     """
     tree = load(body.strip(b" \t\r\n"), MAX_DEPTH)
     try:
@@ -56,15 +57,20 @@ def decode_whole(type_: type[T], body: bytes) -> T:
         raise MalformedReview(str(error)) from None
 
 
-def unknown(api_version: str, kind: str, wanted: str) -> MalformedReview:
-    """The error of a review of another kind or version than is wanted."""
-    return MalformedReview(f"{api_version[:64]} {kind[:64]} is no known version of {wanted}")
+def check_version(kind: str, api_version: str, expected_kind: str, api_versions: Collection[str]) -> None:
+    """Check the kind and version of a request.
+
+    Raises:
+        MalformedReview: the kind or the version is not supported.
+    """
+    if kind != expected_kind or api_version not in api_versions:
+        raise MalformedReview(f"{api_version[:64]} {kind[:64]} is not a supported version of {expected_kind}")
 
 
 def _without_documents(envelope: Any, body: bytes) -> bytes:
-    """The body with a stand-in for each large document in it: those are checked when they are read."""
+    """Replace each large document in a body by a placeholder: documents are checked when they are read."""
     for value in _raw_values(envelope):
-        if len(value) > _STAND_IN_SIZE and value.startswith(b"{"):
+        if len(value) > _PLACEHOLDER_SIZE and value.startswith(b"{"):
             body = body.replace(value, b"0")
     return body
 
@@ -80,42 +86,47 @@ def _raw_values(struct: msgspec.Struct) -> list[bytes]:
     return values
 
 
-class Address(msgspec.Struct):
-    """What an answer must repeat, so that the caller takes it for one."""
+class RequestId(msgspec.Struct):
+    """The fields of a request that its response must repeat; API servers reject a response without them."""
 
     kind: str
-    apiVersion: str  # noqa: N815
+    api_version: str
     uid: str
 
 
-class _Uid(msgspec.Struct):
+class _Request(msgspec.Struct):
     uid: str
 
 
-class _Addressed(msgspec.Struct):
+class _Envelope(msgspec.Struct, rename="camel"):
     kind: str
-    apiVersion: str  # noqa: N815
-    request: _Uid
+    api_version: str
+    request: _Request
 
 
-_addressed = msgspec.json.Decoder(_Addressed)
+_decoder = msgspec.json.Decoder(_Envelope)
 
 
-def find_address(body: bytes) -> Address | None:
-    """Whom to answer, out of a body that is no acceptable review; None where that cannot be told."""
+def find_request_id(body: bytes) -> RequestId | None:
+    """Find the fields that identify a request, in a body that is not an acceptable review.
+
+    Returns:
+        None if the body has none, or is malformed before or in them.
+    """
     try:
-        found = _addressed.decode(body)
-        return Address(found.kind, found.apiVersion, found.request.uid) if found.request.uid else None
+        envelope = _decoder.decode(body)
+        uid = envelope.request.uid
+        return RequestId(envelope.kind, envelope.api_version, uid) if uid else None
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return _search_address(body[:HEAD])
+        return _search_request_id(body[:ID_PREFIX_SIZE])
 
 
-def _search_address(head: bytes) -> Address | None:
-    found = _UID.match(head)
-    if found is None:
+def _search_request_id(prefix: bytes) -> RequestId | None:
+    match = _UID.match(prefix)
+    if match is None:
         return None
     try:
-        named = {key.decode(): value.decode() for key, value in _NAMED.findall(found[1])}
-        return Address(uid=found[2].decode(), **{"kind": "", "apiVersion": "", **named})
+        fields = {key: value.decode() for key, value in _HEADER_FIELD.findall(match[1])}
+        return RequestId(fields.get(b"kind", ""), fields.get(b"apiVersion", ""), match[2].decode())
     except UnicodeDecodeError:
         return None

@@ -6,54 +6,45 @@ import msgspec
 
 from webhooks.kube.api_groups import IMAGE_POLICY
 from webhooks.objects.image_references import ImageReference
-from webhooks.reviews import envelope as envelopes
+from webhooks.reviews.codec import Codec, Envelope, Response, ReviewSummary, encode_json
 from webhooks.reviews.outcomes import Decision, Deny
-from webhooks.reviews.subjects import ReviewSummary
-
-KIND = "ImageReview"
 
 
-class _Container(msgspec.Struct):
+class ImageReviewContainer(msgspec.Struct):
+    """The image of a container."""
+
     image: str = ""
 
 
-class _Spec(msgspec.Struct):
-    containers: tuple[_Container, ...] | None = None
+class ImageReviewSpec(msgspec.Struct):
+    """The images of a pod."""
+
+    containers: tuple[ImageReviewContainer, ...] | None = None
     annotations: dict[str, str] | None = None
     namespace: str = ""
 
 
-class _Envelope(msgspec.Struct):
-    kind: str
-    apiVersion: str  # noqa: N815
-    spec: _Spec
+class ImageReviewStatus(msgspec.Struct, omit_defaults=True, rename="camel"):
+    """Whether the pod may run its images."""
 
-
-class _Status(msgspec.Struct, omit_defaults=True):
     allowed: bool
     reason: str = ""
-    auditAnnotations: Mapping[str, str] = {}  # noqa: N815
+    audit_annotations: Mapping[str, str] = {}
 
 
-class _Reply(msgspec.Struct):
-    kind: str
-    apiVersion: str  # noqa: N815
-    status: _Status
-
-
-_encode = msgspec.json.Encoder().encode
+_Envelope = Envelope[ImageReviewSpec]
 
 
 class ImageReview:
-    """A question whether a pod may run its images, as a policy sees it.
+    """Asks whether a pod may run its images.
 
     Attributes:
         images: the images as the pod names them, those of init containers last.
-        annotations: those of the pod's annotations that are meant for image policies.
+        annotations: the annotations of the pod that are meant for image policies.
         namespace: the pod's namespace.
     """
 
-    match_key = None  # all are of one sort
+    match_key = None  # the same for all image reviews
     object_accessed = False  # copies share nothing
 
     __slots__ = ("_envelope", "annotations", "images", "namespace")
@@ -66,7 +57,7 @@ class ImageReview:
         self.namespace = spec.namespace
 
     def copy(self) -> "ImageReview":
-        """The same review for the next policy."""
+        """Return the same review for the next policy."""
         return ImageReview(self._envelope)
 
     def __repr__(self) -> str:
@@ -77,42 +68,36 @@ class ImageReview:
         """The images, parsed.
 
         Raises:
-            ValueError: an image is no valid reference.
+            ValueError: an image is not a valid reference.
         """
         return [ImageReference.parse(image) for image in self.images]
 
 
-def describe(review: ImageReview, subject: ReviewSummary) -> None:
-    """Tell what a review is about."""
-    subject.namespace = review.namespace
-    subject.images = review.images
+class ImageCodec(Codec[ImageReview, Decision]):
+    """The codec of image reviews."""
+
+    kind = "ImageReview"
+    api_versions = IMAGE_POLICY
+
+    def decode(self, body: bytes) -> ImageReview:
+        """Decode a request."""
+        return ImageReview(self.decode_envelope(_Envelope, body))
+
+    def encode(self, review: ImageReview, outcome: Decision, _patch: bytes | None = None, /) -> bytes:
+        """Encode the response to a review."""
+        reason = outcome.message if isinstance(outcome, Deny) else ""
+        status = ImageReviewStatus(not isinstance(outcome, Deny), reason, outcome.audit)
+        envelope = review._envelope
+        return encode_json(Response(envelope.kind, envelope.api_version, status))
+
+    def encode_request(self, review: ImageReview) -> bytes:
+        """Encode a review as a request that decodes to the same review."""
+        return encode_json(review._envelope)
+
+    def summarize(self, review: ImageReview, summary: ReviewSummary) -> None:
+        """Fill in the summary of a review."""
+        summary.namespace = review.namespace
+        summary.images = review.images
 
 
-def secrets(_: ImageReview) -> list[str]:
-    """The texts that must not be told: none."""
-    return []
-
-
-def decode(body: bytes) -> ImageReview:
-    """Decode a request.
-
-    Raises:
-        MalformedReview: the body is no ImageReview.
-    """
-    envelope = envelopes.decode_whole(_Envelope, body)
-    if envelope.kind != KIND or envelope.apiVersion not in IMAGE_POLICY:
-        raise envelopes.unknown(envelope.apiVersion, envelope.kind, KIND)
-    return ImageReview(envelope)
-
-
-def body(review: ImageReview) -> bytes:
-    """The review as a body that decodes to the same."""
-    return _encode(review._envelope)
-
-
-def encode(review: ImageReview, outcome: Decision) -> bytes:
-    """Encode the answer to a request."""
-    denied = isinstance(outcome, Deny)
-    status = _Status(not denied, outcome.message if isinstance(outcome, Deny) else "", outcome.audit)
-    envelope = review._envelope
-    return _encode(_Reply(envelope.kind, envelope.apiVersion, status))
+CODEC = ImageCodec()

@@ -1,7 +1,7 @@
-"""What a policy answers: frozen values that carry their own warnings and audit annotations.
+"""The outcomes that policies return: frozen values with their own warnings and audit annotations.
 
-Which outcomes fit which policy is told by the unions at the end. An outcome that does not fit, like any other value,
-is a failure of the policy and never an approval.
+The unions at the end state which outcomes a policy of each kind may return. Any other value counts as a failure of the
+policy, and never as an approval.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ import msgspec
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What all outcomes carry.
+    """The fields of all outcomes.
 
     Attributes:
-        warnings: shown to the client that made the request (AdmissionReview only); keep each under 120 characters.
-        audit: annotations for the audit record (AdmissionReview and ImageReview only). A key holds letters, digits,
-            ``.``, ``_`` and ``-``, at most 63 of them.
+        warnings: shown to the client that made the request (AdmissionReview only). Keep each under 120 characters.
+        audit: annotations for the audit record (AdmissionReview and ImageReview only). A key has at most 63 letters,
+            digits, ``.``, ``_`` and ``-``.
     """
 
     warnings: Sequence[str] = ()
@@ -24,23 +24,23 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Allow(Outcome, frozen=True, kw_only=True):
-    """The request may pass.
+    """Allows the request.
 
     Attributes:
-        reason: why; only authorization shows it.
+        reason: shown to the user by authorization only.
     """
 
     reason: str = ""
 
 
 class Deny(Outcome, frozen=True):
-    """The request may not pass.
+    """Denies the request.
 
     Attributes:
         message: shown to the user.
         reason: the machine-readable reason of the Status, in CamelCase.
-        code: the HTTP code that the user's client sees, 400-599.
-        details: the Status's details, as the API conventions shape them (causes, retryAfterSeconds ...).
+        code: the HTTP status code that the user's client gets, 400-599.
+        details: the details of the Status, as the API conventions define them (causes, retryAfterSeconds ...).
     """
 
     message: str
@@ -50,45 +50,45 @@ class Deny(Outcome, frozen=True):
 
 
 class Replace(Outcome, frozen=True):
-    """The request may pass with this object in place of the one it brought.
+    """Allows the request with another object.
 
     Attributes:
-        object: the whole new object; commonly ``review.object``, changed.
+        object: the complete new object; usually ``review.object``, changed.
     """
 
     object: Any
 
 
 class Patch(Outcome, frozen=True):
-    """The request may pass with its object changed by these operations.
+    """Allows the request with its object changed by these operations.
 
     Attributes:
-        operations: JSON Patch operations (RFC 6902), each a mapping with ``op``, ``path`` and what the op needs.
+        operations: JSON Patch operations (RFC 6902), each a mapping with ``op``, ``path`` and the fields of the ``op``.
     """
 
     operations: Sequence[Mapping[str, Any]]
 
 
 class NoOpinion(Outcome, frozen=True, kw_only=True):
-    """Somebody else decides: the next authorizer or authenticator.
+    """Leaves the decision to the next authorizer or authenticator.
 
     Attributes:
-        reason: why; only authorization shows it.
+        reason: shown to the user by authorization only.
     """
 
     reason: str = ""
 
 
 class Authenticated(Outcome, frozen=True):
-    """The token is good, and this is its holder.
+    """Accepts the token and identifies its holder.
 
     Attributes:
-        username: the name that identifies the user among all users.
-        uid: an identifier that also tells apart users who had the same name at different times.
-        groups: the groups the user is in.
+        username: the unique name of the user.
+        uid: distinguishes users who had the same name at different times.
+        groups: the groups of the user.
         extra: further facts from the authenticator.
-        audiences: the audiences that the token is good for. None says that the policy knows nothing of audiences; the
-            caller then takes the token as one for the API server itself.
+        audiences: the audiences that the token is good for. None if the policy does not know audiences: the client then
+            takes the token as one for the API server itself.
     """
 
     username: str
@@ -99,10 +99,10 @@ class Authenticated(Outcome, frozen=True):
 
 
 class Unauthenticated(Outcome, frozen=True):
-    """The token is bad (revoked, expired, forged ...), whatever other policies of this server say of it.
+    """Rejects the token (revoked, expired, forged ...), even if other policies of this server accept it.
 
     Attributes:
-        error: why; goes into the caller's log.
+        error: the reason, for the client's log.
     """
 
     error: str = ""

@@ -1,4 +1,4 @@
-"""Who asks: the user as reviews describe one."""
+"""The user of a request, as API servers describe users."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ class User(msgspec.Struct, frozen=True):
 
     Attributes:
         username: the unique name.
-        uid: tells apart users who had the same name at different times; often empty.
-        groups: the groups the user is in.
+        uid: distinguishes users who had the same name at different times; often empty.
+        groups: the groups of the user.
         extra: further facts from the authenticator.
     """
 
@@ -22,16 +22,16 @@ class User(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] = ()
     extra: dict[str, tuple[str, ...]] = {}
 
+    @classmethod
+    def from_json(cls, tree: Any) -> "User":
+        """Make a user of a decoded ``userInfo``; None is a user without a name.
 
-def user_of(tree: Any) -> User:
-    """The user in a decoded ``userInfo``.
-
-    Raises:
-        MalformedReview: the value has not the shape of a user.
-    """
-    if tree is None:
-        return User()
-    try:
-        return msgspec.convert({key: value for key, value in tree.items() if value is not None}, User)
-    except (AttributeError, msgspec.ValidationError) as error:
-        raise MalformedReview(f"not a user: {error}") from None
+        Raises:
+            MalformedReview: a field of the user has the wrong type.
+        """
+        if tree is None:
+            return cls()
+        try:
+            return msgspec.convert({key: value for key, value in tree.items() if value is not None}, cls)
+        except (AttributeError, msgspec.ValidationError) as error:
+            raise MalformedReview(f"request.userInfo is not a user: {error}") from None

@@ -6,8 +6,7 @@ from typing import Any
 import orjson
 
 from webhooks.kube.resources import plural
-from webhooks.reviews import admission as _admission
-from webhooks.reviews import authentication, authorization
+from webhooks.reviews import admission_codec, authentication, authorization
 from webhooks.reviews import images as _images
 from webhooks.reviews.admission import AdmissionReview
 from webhooks.reviews.authentication import TokenReview
@@ -74,7 +73,7 @@ def admission(
         "dryRun": dry_run,
         "options": options,
     }
-    return _admission.decode(
+    return admission_codec.CODEC.decode(
         orjson.dumps({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request})
     )
 
@@ -112,7 +111,7 @@ def access(
         about |= {"version": version, "subresource": subresource}
     attributes = "resourceAttributes" if resource else "nonResourceAttributes"
     spec = {attributes: about, "user": user, "groups": list(groups)}
-    return authorization.decode(
+    return authorization.CODEC.decode(
         orjson.dumps({"kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "spec": spec})
     )
 
@@ -120,7 +119,7 @@ def access(
 def token(token: str, *, audiences: Sequence[str] = ()) -> TokenReview:
     """A question who holds a token, for some audiences."""
     spec = {"token": token, "audiences": list(audiences)}
-    return authentication.decode(
+    return authentication.CODEC.decode(
         orjson.dumps({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": spec})
     )
 
@@ -132,6 +131,6 @@ def images(*names: str, namespace: str = "default", annotations: Mapping[str, st
         "namespace": namespace,
         "annotations": dict(annotations or {}),
     }
-    return _images.decode(
+    return _images.CODEC.decode(
         orjson.dumps({"kind": "ImageReview", "apiVersion": "imagepolicy.k8s.io/v1alpha1", "spec": spec})
     )

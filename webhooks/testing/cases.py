@@ -15,12 +15,13 @@ from webhooks.config.strict_yaml import Document
 from webhooks.config.validation import FieldError, FieldPath, Model, field_error, format_value, supported_values
 from webhooks.errors import ConfigurationError
 from webhooks.policy import loader
-from webhooks.policy.model import WIRES, AnyPolicy
+from webhooks.policy.model import AnyPolicy
+from webhooks.reviews.kinds import CODECS
 from webhooks.testing.assertions import described, difference, same
 from webhooks.testing.builders import admission
 from webhooks.testing.server import Result, Server
 
-_REVIEWS = {kind: wire.KIND for kind, wire in WIRES.items()}
+_REVIEWS = {kind: codec.kind for kind, codec in CODECS.items()}
 _ADMITTING = ("object", "old", "operation", "user", "groups")
 _FITTING: Mapping[str, frozenset[str]] = {
     "message": frozenset(("allowed", "denied", "no opinion")),

@@ -21,11 +21,12 @@ from webhooks.engine.standalone import admit, dispatcher
 from webhooks.http.responses import JsonResponse
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.policy import loader
-from webhooks.policy.model import WIRES, AnyPolicy, Kind, Policy
+from webhooks.policy.model import AnyPolicy, Policy
 from webhooks.reviews.admission import AdmissionReview
 from webhooks.reviews.authentication import TokenReview
 from webhooks.reviews.authorization import AccessReview
 from webhooks.reviews.images import ImageReview
+from webhooks.reviews.kinds import CODECS, Kind
 from webhooks.reviews.outcomes import NoOpinion
 
 Source: TypeAlias = str | Path | AnyPolicy
@@ -222,7 +223,7 @@ def _images(reply: Any, _verdict: str) -> Result:
 
 
 _CONFIGURATIONS = (".yaml", ".yml", ".json")
-_KINDS: Mapping[str, Kind] = {wire.KIND: kind for kind, wire in WIRES.items()}
+_KINDS: Mapping[str, Kind] = {codec.kind: kind for kind, codec in CODECS.items()}
 _PATHS = {kind: path for path, kind in PATHS}
 _UNKNOWN = NoOpinion.__name__.lower()
 _VERSIONS = {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from webhooks import AdmissionReview
 from webhooks.errors import MalformedReview
 from webhooks.plugins.event_rate_limit.keys import MAX_KEY, key
-from webhooks.reviews import admission as wire
+from webhooks.reviews import admission_codec
 from webhooks.testing import admission
 
 from ...support.builders import admission_review, recorded, written
@@ -90,7 +90,7 @@ def test_source_and_object(obj: Json, expected: list[str]) -> None:
 
 def test_source_and_object_of_a_real_event() -> None:
     [body] = [each for name, each in recorded("/validate").items() if name.endswith("create-events")]
-    review = wire.decode(written(body))
+    review = admission_codec.CODEC.decode(written(body))
     expected = ["example.org/rec", "rec-0", "Pod", "team-a", "web", "", "v1"]
     assert json.loads(key("SourceAndObject", review)) == expected
     assert (key("Namespace", review), key("User", review)) == ("team-a", "admin")

@@ -8,7 +8,7 @@ from webhooks.errors import MalformedReview
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.plugins.event_rate_limit.policy import Limiter, limiting, sharing
 from webhooks.plugins.event_rate_limit.token_bucket import Limit, LimitType, MemoryBudget
-from webhooks.reviews import admission as wire
+from webhooks.reviews import admission_codec
 from webhooks.testing import admission
 
 from ...support.builders import AnyPolicy, admission_body, decide, reply, written
@@ -175,7 +175,7 @@ def test_the_longest_wait_counts(waits: list[int], seconds: int) -> None:
 
 def answered(body: Json, *policies: AnyPolicy) -> Json:
     """The response as the API server takes it."""
-    review = wire.decode(written(body))
+    review = admission_codec.CODEC.decode(written(body))
     return accept_admission(body, reply("validating", review, decide(review, *policies)), mutating=False)
 
 
@@ -261,7 +261,7 @@ def test_an_event_that_cannot_be_read_is_refused(backend: Callable[..., AnyPolic
     twice = body.replace(b'"source":', b'"source":{},"source":')
     policy = backend(limits("SourceAndObject"))
     with pytest.raises(MalformedReview, match="duplicate key"):
-        decide(wire.decode(twice), policy)
+        decide(admission_codec.CODEC.decode(twice), policy)
 
 
 @every_backend
