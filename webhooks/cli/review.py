@@ -1,41 +1,46 @@
-"""``webhooks review``: from files to a report and an exit code."""
+"""The work of ``webhooks review``: from manifests to a report and an exit code."""
 
 import asyncio
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from types import TracebackType
 
 import click
 
 from webhooks.config import file
-from webhooks.errors import ConfigurationError
-from webhooks.offline import sources as streams
-from webhooks.offline.evaluation import Reviewer, ReviewResult
-from webhooks.offline.reports import FORMATS, exit_code, printable
-from webhooks.offline.requests import Operation, Requests
-from webhooks.offline.sources import Manifest, Problem
+from webhooks.errors import ConfigurationError, printable
+from webhooks.offline import reports
+from webhooks.offline.evaluation import ReportItem, Reviewer
+from webhooks.offline.requests import Operation, RequestBuilder
+from webhooks.offline.sources import Manifest, Problem, format_location, read_manifests, total_size
+from webhooks.offline.table import render_table
 from webhooks.policy.loader import load
 
-_MUCH = 1024 * 1024  # bytes; below that it is over before a bar is seen
+FORMATS: Mapping[str, Callable[[Sequence[ReportItem]], str]] = {
+    "table": partial(render_table, style=click.style),
+    **reports.FORMATS,
+}
+_PROGRESS_SIZE = 1024 * 1024  # bytes; the review of fewer is done before a progress bar is visible
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What is to be reviewed, by what, and how it is told.
+    """A review of manifests.
 
     Attributes:
         sources: files and folders of manifests; ``-`` is standard input.
-        config: a configuration that has policies too; None for none.
-        policies: where policies come from, as `loading.load` takes it.
-        operation: of the requests; see `Requests`.
-        user: of the requests.
-        groups: of the requests.
-        old: a file or folder of the stored objects.
+        config: a configuration file with policies; None for none.
+        policies: further policies, as `webhooks.policy.loader.load` takes them.
+        operation: the operation of the requests. See `RequestBuilder`.
+        user: the user of the requests.
+        groups: the groups of the user.
+        old: files and folders of the stored objects.
         output: one of `FORMATS`.
     """
 
@@ -50,71 +55,72 @@ class Job:
 
 
 def run(job: Job) -> int:
-    """Review, print what was found, and return the exit code.
+    """Review manifests, print the report, and return the exit code.
 
     Raises:
-        ConfigurationError: the policies do not load, or what is asked for does not fit together.
+        ConfigurationError: the policies cannot be loaded, or options contradict each other.
     """
     if job.operation == "UPDATE" and not job.old:
-        raise ConfigurationError("an UPDATE needs the objects that are stored: give them by --old")
+        raise ConfigurationError("--operation UPDATE requires the stored objects: give --old")
     if job.operation == "CREATE" and job.old:
-        raise ConfigurationError("a CREATE finds nothing stored: leave out --old")
+        raise ConfigurationError("--operation CREATE and --old contradict each other: give only one")
     policies = [*load(job.policies), *([] if job.config is None else file.read(job.config).load())]
-    old = list(streams.read(job.old))
-    found: list[ReviewResult | Problem] = [each for each in old if isinstance(each, Problem)]
-    stored = [each for each in old if isinstance(each, Manifest)]
-    reviewer = Reviewer(policies, Requests(job.operation, job.user, job.groups, stored))
-    gc.set_threshold(50_000, 20, 20)  # what is found is kept, so that looking for garbage takes ever longer
-    with _progress(job.sources) as advance:
-        found += asyncio.run(_review(reviewer, job.sources, advance))
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    click.echo(FORMATS[job.output](found), nl=False, color=colour)
-    _tell(found, denials=job.output == "patched")
-    code = exit_code(found)
-    if reviewer.runner.busy:
+    old = list(read_manifests(job.old))
+    items: list[ReportItem] = [item for item in old if isinstance(item, Problem)]
+    stored = [item for item in old if isinstance(item, Manifest)]
+    reviewer = Reviewer(policies, RequestBuilder(job.operation, job.user, job.groups, stored))
+    gc.set_threshold(50_000, 20, 20)  # all results are kept, so that frequent collections would take ever longer
+    with _progress_bar(job.sources) as on_progress:
+        items += asyncio.run(_review(reviewer, job.sources, on_progress))
+    has_color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    click.echo(FORMATS[job.output](items), nl=False, color=has_color)
+    _print_errors(items, denials=job.output == "patched")
+    code = reports.exit_code(items)
+    if reviewer.executor.busy:
         sys.stdout.flush()
-        os._exit(code)  # a thread that a policy does not give back would keep the process for ever
+        os._exit(code)  # a policy that never returns keeps its thread, for which the interpreter would wait
     return code
 
 
-async def _review(
-    reviewer: Reviewer, sources: Sequence[str], advance: Callable[[int], object]
-) -> list[ReviewResult | Problem]:
-    await reviewer.runner.start()
+async def _review(reviewer: Reviewer, sources: Sequence[str], on_progress: Callable[[int], object]) -> list[ReportItem]:
+    await reviewer.executor.start()
     try:
         return [
-            each if isinstance(each, Problem) else await reviewer.review(each)
-            for each in streams.read(sources, advance)
+            item if isinstance(item, Problem) else await reviewer.review(item)
+            for item in read_manifests(sources, on_progress)
         ]
     finally:
-        await reviewer.runner.close()
+        await reviewer.executor.close()
 
 
-def _progress(sources: Sequence[str]) -> AbstractContextManager[Callable[[int], object]]:
-    total = streams.size(sources)
-    if total < _MUCH or not sys.stderr.isatty():
+def _progress_bar(sources: Sequence[str]) -> AbstractContextManager[Callable[[int], object]]:
+    """Return a context that shows progress on a terminal. Its value is called with numbers of bytes."""
+    size = total_size(sources)
+    if size < _PROGRESS_SIZE or not sys.stderr.isatty():
         return nullcontext(lambda _: None)
-    return _Bar(total)
+    return _ProgressBar(size)
 
 
-class _Bar(AbstractContextManager[Callable[[int], object]]):
-    def __init__(self, total: int) -> None:
-        self._bar = click.progressbar(length=total, label="Reviewing", file=sys.stderr, update_min_steps=total // 200)
+class _ProgressBar(AbstractContextManager[Callable[[int], object]]):
+    def __init__(self, size: int) -> None:
+        self._bar = click.progressbar(length=size, label="Reviewing", file=sys.stderr, update_min_steps=size // 200)
 
     def __enter__(self) -> Callable[[int], object]:
         return self._bar.__enter__().update
 
-    def __exit__(self, *raised: Any) -> None:
-        self._bar.__exit__(*raised)
+    def __exit__(
+        self, type_: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bar.__exit__(type_, error, traceback)
 
 
-def _tell(found: Sequence[ReviewResult | Problem], *, denials: bool) -> None:
-    """Say what went wrong where it is in nobody's way."""
-    for each in found:
-        if isinstance(each, Problem):
-            click.echo(f"webhooks: {printable(str(each))}", err=True)
+def _print_errors(items: Sequence[ReportItem], *, denials: bool) -> None:
+    """Print problems, and denials if requested, to standard error: standard output contains the report."""
+    for item in items:
+        if isinstance(item, Problem):
+            click.echo(f"webhooks: {printable(str(item))}", err=True)
         elif denials:
-            where = streams.place(each.manifest.file, each.manifest.line)
-            for remark in each.denials:
-                told = printable(f"{where}: {each.kind} {each.name} is denied: {remark}")
-                click.echo(f"webhooks: {told}", err=True)
+            location = format_location(item.manifest.file, item.manifest.line)
+            for denial in item.denials:
+                message = printable(f"{location}: {item.kind} {item.name} is denied: {denial}")
+                click.echo(f"webhooks: {message}", err=True)

@@ -1,8 +1,8 @@
-"""What the policies of a server would make of a manifest: asked as a server asks them, told in full."""
+"""Evaluates policies on manifests, as a server evaluates them on requests."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -11,7 +11,7 @@ from webhooks.engine.invocation import Result
 from webhooks.engine.standalone import STAGES, Json, admit, dispatcher
 from webhooks.engine.verdicts import denies, passed_over
 from webhooks.errors import ConfigurationError, MalformedReview, PatchError, PolicyFailure
-from webhooks.offline.requests import NotReviewable, Requests, encoded
+from webhooks.offline.requests import NotReviewable, RequestBuilder, encode
 from webhooks.offline.sources import Manifest, Problem
 from webhooks.policy.model import AnyPolicy, Mode
 from webhooks.reviews.admission import AdmissionReview
@@ -22,7 +22,12 @@ from webhooks.reviews.outcomes import CHANGES, Deny
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a policy said, or its operator says for it. Without a policy it is the server that says it."""
+    """A message of a policy, or of the operator about a policy.
+
+    Attributes:
+        policy: the name of the policy; empty for a message of the server.
+        text: the message.
+    """
 
     policy: str
     text: str
@@ -33,20 +38,20 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewResult:
-    """A manifest, and what became of it.
+    """The result of the review of a manifest.
 
     Attributes:
-        manifest: what was reviewed.
-        request: what was asked about it.
-        asked: the policies that were asked, in order.
-        denials: why it may not be stored; it may if there are none.
-        warnings: what its user would be warned of, denials of the mode ``warn`` among it.
-        audited: denials of the mode ``audit``, of which the audit record alone would tell.
-        exempted: the policies that were not asked since the object is exempt, and why it is.
-        audit: what the audit record would keep.
-        changed_by: the policies that changed it.
-        patch: all their changes, as JSON Patch operations.
-        result: the object as it would be stored; None where it was denied, and on DELETE.
+        manifest: the manifest.
+        request: the request that was evaluated.
+        asked: the names of the policies that were evaluated, in order.
+        denials: the reasons for the denial; none if the request is allowed.
+        warnings: the warnings for the user, including denials by policies in mode ``warn``.
+        audited: denials by policies in mode ``audit``, which only appear in the audit log.
+        exemptions: the policies for which the object is exempt, with the reasons.
+        audit: the annotations for the audit log.
+        changed_by: the names of the policies that changed the object.
+        patch: all changes, as JSON Patch operations.
+        final_object: the object with all changes; None if it is denied, and for DELETE.
     """
 
     manifest: Manifest
@@ -55,23 +60,23 @@ class ReviewResult:
     denials: Sequence[Message]
     warnings: Sequence[Message]
     audited: Sequence[Message]
-    exempted: Sequence[Message]
+    exemptions: Sequence[Message]
     audit: Mapping[str, str]
     changed_by: Sequence[str]
     patch: Sequence[Mapping[str, Any]]
-    result: Any
+    final_object: Any
 
     @property
     def verdict(self) -> str:
-        """In a word: denied, changed or allowed."""
+        """The verdict: ``denied``, ``changed`` or ``allowed``."""
         return "denied" if self.denials else "changed" if self.patch else "allowed"
 
     @property
-    def asides(self) -> Iterator[tuple[str, Message]]:
-        """What was said beside the verdict, each with a word for it: warning, audit or exempt."""
-        for word, said in (("warning", self.warnings), ("audit", self.audited), ("exempt", self.exempted)):
-            for remark in said:
-                yield word, remark
+    def notes(self) -> Iterator[tuple[str, Message]]:
+        """All messages but denials, each with its type: ``warning``, ``audit`` or ``exempt``."""
+        for type_, messages in (("warning", self.warnings), ("audit", self.audited), ("exempt", self.exemptions)):
+            for message in messages:
+                yield type_, message
 
     @property
     def kind(self) -> str:
@@ -80,62 +85,67 @@ class ReviewResult:
 
     @property
     def name(self) -> str:
-        """The namespace and name of the object."""
+        """The namespace and name of the object; ``*`` stands for a part that the API server generates."""
         metadata = (self.request.get("object") or self.request.get("oldObject") or {}).get("metadata") or {}
         name = self.request.get("name") or metadata.get("name") or f"{metadata.get('generateName') or ''}*"
         namespace = self.request.get("namespace")
         return f"{namespace}/{name}" if namespace and self.kind != "Namespace" else str(name)
 
 
+ReportItem: TypeAlias = ReviewResult | Problem
+
+
 class Reviewer:
-    """Asks policies about manifests.
+    """Evaluates policies on manifests.
 
     Args:
         policies: the policies.
-        requests: what is asked.
+        requests: builds the request for each manifest.
 
     Attributes:
-        runner: what runs the policies; it is to be started before, and closed at the end.
+        executor: runs the policies. Start it before the first review, and close it after the last one.
 
     Raises:
-        ConfigurationError: none of the policies decides about objects, or they do not fit together.
+        ConfigurationError: no policy is mutating or validating, or two policies have the same name.
     """
 
-    def __init__(self, policies: Iterable[AnyPolicy], requests: Requests) -> None:
+    def __init__(self, policies: Iterable[AnyPolicy], requests: RequestBuilder) -> None:
         self._dispatcher = dispatcher(policies)
-        self.runner = self._dispatcher.runner
+        self.executor = self._dispatcher.runner
         if not any(policy.kind in STAGES for policy in self._dispatcher.registry):
-            raise ConfigurationError("none of these policies is mutating or validating, so none is asked about objects")
+            raise ConfigurationError("no policy is mutating or validating; other policies do not review manifests")
         self._requests = requests
 
-    async def review(self, manifest: Manifest) -> ReviewResult | Problem:
-        """Review a manifest: mutating policies first, then validating ones on what those left."""
+    async def review(self, manifest: Manifest) -> ReportItem:
+        """Review a manifest: evaluate mutating policies, then validating policies on the changed object."""
         try:
-            body = self._requests.body(manifest)
-            review = CODEC.decode(encoded(body))
+            body = self._requests.build(manifest)
+            review = CODEC.decode(encode(body))
         except (NotReviewable, MalformedReview) as error:
             return Problem(manifest.file, manifest.line, str(error))
 
-        async def ask(kind: Kind, asked: Json) -> _Stage:
+        async def evaluate(kind: Kind, current_body: Json) -> _Phase:
             try:
-                return await self._stage(kind, review if asked is body else CODEC.decode(encoded(asked)))
-            except MalformedReview as malformed:
-                return _Stage(Verdict(None), [Message("", f"the review was not understood: {malformed}")])
+                current = review if current_body is body else CODEC.decode(encode(current_body))
+                return await self._evaluate(kind, current)
+            except MalformedReview as error:
+                return _Phase(Verdict(None), [Message("", f"the review is malformed: {error}")])
             except (PolicyFailure, PatchError, NotReviewable) as error:
-                return _Stage(Verdict(None), [Message("", str(error))])
+                return _Phase(Verdict(None), [Message("", str(error))])
 
-        return _reviewed(manifest, body["request"], *await admit(body, ask))
+        phases, final_object = await admit(body, evaluate)
+        return _combine(manifest, body["request"], phases, final_object)
 
-    async def _stage(self, kind: Kind, review: AdmissionReview) -> "_Stage":
-        decided = self._dispatcher.decide(kind, review)
-        verdict = decided if isinstance(decided, Verdict) else await decided
+    async def _evaluate(self, kind: Kind, review: AdmissionReview) -> "_Phase":
+        decision = self._dispatcher.decide(kind, review)
+        verdict = decision if isinstance(decision, Verdict) else await decision
         patch = [] if verdict.patch is None else orjson.loads(verdict.patch)
-        return _Stage(verdict, list(_denied(verdict.results, "enforce")), patch)
+        return _Phase(verdict, list(_denials(verdict.results, "enforce")), patch)
 
 
 @dataclass(frozen=True, slots=True)
-class _Stage:
-    """What the policies of one kind came to."""
+class _Phase:
+    """The result of the policies of one kind."""
 
     verdict: Verdict
     denials: Sequence[Message]
@@ -146,34 +156,37 @@ class _Stage:
         return not self.denials
 
 
-def _reviewed(manifest: Manifest, request: Mapping[str, Any], stages: Sequence[_Stage], tree: Any) -> ReviewResult:
-    verdicts = [stage.verdict for stage in stages]
+def _combine(
+    manifest: Manifest, request: Mapping[str, Any], phases: Sequence[_Phase], final_object: Any
+) -> ReviewResult:
+    verdicts = [phase.verdict for phase in phases]
     results = [result for verdict in verdicts for result in verdict.results]
     audit: dict[str, str] = {}
     for verdict in verdicts:
         audit |= verdict.outcome.audit if verdict.outcome is not None else {}
-    patch = stages[0].patch
+    patch = phases[0].patch
+    changed_by = [result.policy.name for result in results if isinstance(result.outcome, CHANGES)]
     return ReviewResult(
         manifest=manifest,
         request=request,
         asked=[result.policy.name for result in results],
-        denials=stages[-1].denials,
-        warnings=[remark for verdict in verdicts for remark in _warnings(verdict)],
-        audited=list(_denied(results, "audit")),
-        exempted=[remark for verdict in verdicts for remark in _exempted(verdict)],
+        denials=phases[-1].denials,
+        warnings=[message for verdict in verdicts for message in _warnings(verdict)],
+        audited=list(_denials(results, "audit")),
+        exemptions=[message for verdict in verdicts for message in _exemptions(verdict)],
         audit=audit,
-        changed_by=[result.policy.name for result in results if isinstance(result.outcome, CHANGES)] if patch else [],
+        changed_by=changed_by if patch else [],
         patch=patch,
-        result=tree,
+        final_object=final_object,
     )
 
 
-def _denied(results: Iterable[Result], mode: Mode) -> Iterator[Message]:
-    """The denials of policies of a mode."""
+def _denials(results: Iterable[Result], mode: Mode) -> Iterator[Message]:
+    """Yield the denials by policies in a mode."""
     for result in results:
         if result.policy.mode == mode and denies(result):
-            said = result.outcome.message if isinstance(result.outcome, Deny) else f"failed: {result.failure}"
-            yield Message(result.policy.name, said)
+            text = result.outcome.message if isinstance(result.outcome, Deny) else f"failed: {result.failure}"
+            yield Message(result.policy.name, text)
 
 
 def _warnings(verdict: Verdict) -> Iterator[Message]:
@@ -184,11 +197,11 @@ def _warnings(verdict: Verdict) -> Iterator[Message]:
         if result.outcome is not None:
             yield from (Message(result.policy.name, text) for text in result.outcome.warnings)
         elif passed_over(result):
-            yield Message(result.policy.name, f"failed and was passed over: {result.failure}")
-        yield from _denied([result], "warn")
+            yield Message(result.policy.name, f"failed and was ignored: {result.failure}")
+        yield from _denials([result], "warn")
 
 
-def _exempted(verdict: Verdict) -> Iterator[Message]:
+def _exemptions(verdict: Verdict) -> Iterator[Message]:
     for policy, exemption in verdict.exemptions:
         if not exemption.is_expired:
             yield Message(policy, exemption.reason)

@@ -1,4 +1,4 @@
-"""What an API server would ask about a manifest: the body of an AdmissionReview."""
+"""Builds the AdmissionReview that an API server would send for a manifest."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
@@ -13,134 +13,134 @@ from webhooks.reviews.admission_codec import CODEC
 Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE"]
 Json: TypeAlias = dict[str, Any]
 
-USER = "reviewer"
-_EVERYONE = "system:authenticated"
-_NAMESPACE = "default"
+DEFAULT_USER = "reviewer"
+_ALL_USERS = "system:authenticated"
+_DEFAULT_NAMESPACE = "default"
 
 
 class NotReviewable(Exception):
-    """A manifest about which nothing can be asked."""
+    """A manifest for which there is no valid request."""
 
 
-class Requests:
-    """Makes requests of manifests.
+class RequestBuilder:
+    """Builds requests for manifests.
 
     Args:
-        operation: what is done with the objects; unless given, those that are stored are updated and others created.
-        user: who does it.
-        groups: the user's groups, beside the one of all users.
+        operation: the operation; None to update the objects that are stored, and to create the others.
+        user: the username.
+        groups: the groups of the user, in addition to that of all users.
         stored: the objects that are stored.
     """
 
     def __init__(
         self,
         operation: Operation | None = None,
-        user: str = USER,
+        user: str = DEFAULT_USER,
         groups: Sequence[str] = (),
         stored: Sequence[Manifest] = (),
     ) -> None:
         self._operation = operation
-        self._user = {"username": user, "groups": [*dict.fromkeys((*groups, _EVERYONE))]}
-        self._defined: dict[tuple[str, str], tuple[str, bool]] = {}
+        self._user = {"username": user, "groups": [*dict.fromkeys((*groups, _ALL_USERS))]}
+        self._custom_resources: dict[tuple[str, str], tuple[str, bool]] = {}
         self._stored: dict[tuple[str, str, str, str], Json] = {}
-        for each in stored:
-            self._learn(each.tree)
-            placed = self._placed(each.tree)
-            self._stored[_identity(placed)] = placed
+        for manifest in stored:
+            self._add_definition(manifest.tree)
+            object_ = self._with_namespace(manifest.tree)
+            self._stored[_identity(object_)] = object_
 
-    def body(self, manifest: Manifest) -> Json:
-        """The AdmissionReview about a manifest; one that is recorded stands for itself.
+    def build(self, manifest: Manifest) -> Json:
+        """Build the AdmissionReview for a manifest. A manifest that is an AdmissionReview is returned as it is.
 
         Raises:
-            Unaskable: it is to be updated, and is not stored.
+            NotReviewable: the operation is UPDATE, and the object is not stored.
         """
         tree = manifest.tree
         if _is_review(tree):
             return tree
-        self._learn(tree)
-        placed = self._placed(tree)
-        old = self._stored.get(_identity(placed))
+        self._add_definition(tree)
+        object_ = self._with_namespace(tree)
+        old = self._stored.get(_identity(object_))
         operation = self._operation or ("CREATE" if old is None else "UPDATE")
         if operation == "UPDATE" and old is None:
-            raise NotReviewable("not among the stored objects, so that it cannot be updated")
-        return self._review(operation, placed, old)
+            raise NotReviewable("cannot be updated: not one of the stored objects")
+        return self._build_review(operation, object_, old)
 
-    def _review(self, operation: str, tree: Json, old: Json | None) -> Json:
-        group, version, kind = _type(tree)
-        metadata = tree.get("metadata") or {}
+    def _build_review(self, operation: str, object_: Json, old: Json | None) -> Json:
+        group, version, kind = _group_version_kind(object_)
+        metadata = object_.get("metadata") or {}
         name = metadata.get("name") or ""
-        of_kind = {"group": group, "version": version, "kind": kind}
-        of_resource = {"group": group, "version": version, "resource": self._scope(group, kind)[0]}
+        kind_field = {"group": group, "version": version, "kind": kind}
+        resource_field = {"group": group, "version": version, "resource": self._resource(group, kind)[0]}
         request = {
             "uid": "00000000-0000-4000-8000-000000000000",
-            "kind": of_kind,
-            "resource": of_resource,
-            "requestKind": of_kind,
-            "requestResource": of_resource,
+            "kind": kind_field,
+            "resource": resource_field,
+            "requestKind": kind_field,
+            "requestResource": resource_field,
             "name": name,
             "namespace": name if (group, kind) == ("", "Namespace") else metadata.get("namespace") or "",
             "operation": operation,
             "userInfo": self._user,
-            "object": None if operation == "DELETE" else tree,
-            "oldObject": {"CREATE": None, "UPDATE": old, "DELETE": old or tree}[operation],
+            "object": None if operation == "DELETE" else object_,
+            "oldObject": {"CREATE": None, "UPDATE": old, "DELETE": old or object_}[operation],
             "dryRun": True,
             "options": {"kind": f"{operation.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"},
         }
         return {"kind": CODEC.kind, "apiVersion": "admission.k8s.io/v1", "request": request}
 
-    def _placed(self, tree: Json) -> Json:
-        """An object in the namespace in which it would be stored."""
-        group, _, kind = _type(tree)
+    def _with_namespace(self, tree: Json) -> Json:
+        """Return a namespaced object with the default namespace, unless it has a namespace."""
+        group, _, kind = _group_version_kind(tree)
         metadata = tree.get("metadata") or {}
-        if metadata.get("namespace") or not self._scope(group, kind)[1]:
+        if metadata.get("namespace") or not self._resource(group, kind)[1]:
             return tree
-        return {**tree, "metadata": {**metadata, "namespace": _NAMESPACE}}
+        return {**tree, "metadata": {**metadata, "namespace": _DEFAULT_NAMESPACE}}
 
-    def _scope(self, group: str, kind: str) -> tuple[str, bool]:
-        """The resource of a kind, and whether its objects are in namespaces."""
-        return self._defined.get((group, kind)) or (plural(kind), not cluster_scoped(group, kind))
+    def _resource(self, group: str, kind: str) -> tuple[str, bool]:
+        """Return the plural name of a kind, and whether its objects are namespaced."""
+        return self._custom_resources.get((group, kind)) or (plural(kind), not cluster_scoped(group, kind))
 
-    def _learn(self, tree: Json) -> None:
-        """Note what a definition says of a kind, for the objects that come after it."""
+    def _add_definition(self, tree: Json) -> None:
+        """Add the kind that a CustomResourceDefinition defines, for the manifests after it."""
         if tree["kind"] != "CustomResourceDefinition":
             return
         match tree.get("spec"):
             case {"group": str(group), "names": {"kind": str(kind), "plural": str(resource)}, "scope": str(scope)}:
-                self._defined[group, kind] = resource, scope != "Cluster"
+                self._custom_resources[group, kind] = resource, scope != "Cluster"
 
 
-def unplaced(manifest: Manifest, tree: Json) -> Json:
-    """An object that came of a manifest, without the namespace if the manifest leaves that to whoever sends it."""
-    metadata = tree.get("metadata") or {}
+def without_default_namespace(manifest: Manifest, object_: Json) -> Json:
+    """Remove the default namespace from an object, if the manifest does not contain it."""
+    metadata = object_.get("metadata") or {}
     if _is_review(manifest.tree) or (manifest.tree.get("metadata") or {}).get("namespace"):
-        return tree
-    if metadata.get("namespace") != _NAMESPACE:
-        return tree
-    return {**tree, "metadata": {key: value for key, value in metadata.items() if key != "namespace"}}
+        return object_
+    if metadata.get("namespace") != _DEFAULT_NAMESPACE:
+        return object_
+    return {**object_, "metadata": {key: value for key, value in metadata.items() if key != "namespace"}}
 
 
-def encoded(body: Mapping[str, Any]) -> bytes:
-    """A body as it is sent.
+def encode(body: Mapping[str, Any]) -> bytes:
+    """Encode a review as JSON.
 
     Raises:
-        Unaskable: it cannot be.
+        NotReviewable: it contains a value that JSON does not support.
     """
     try:
         return orjson.dumps(body)
     except orjson.JSONEncodeError as error:
-        raise NotReviewable(f"cannot be sent as JSON: {error}") from None
+        raise NotReviewable(f"cannot be encoded as JSON: {error}") from None
 
 
 def _is_review(tree: Json) -> bool:
     return tree["kind"] == CODEC.kind and tree["apiVersion"] in ADMISSION
 
 
-def _type(tree: Json) -> tuple[str, str, str]:
+def _group_version_kind(tree: Json) -> tuple[str, str, str]:
     group, _, version = tree["apiVersion"].rpartition("/")
     return group, version, tree["kind"]
 
 
 def _identity(tree: Json) -> tuple[str, str, str, str]:
-    group, _, kind = _type(tree)
+    group, _, kind = _group_version_kind(tree)
     metadata = tree.get("metadata") or {}
     return group, kind, metadata.get("namespace") or "", metadata.get("name") or ""

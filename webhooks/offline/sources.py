@@ -1,4 +1,4 @@
-"""Manifests out of files, folders and standard input: what can be read is, whatever stands before it."""
+"""Reads manifests from files, folders and standard input. A document that is invalid does not hide the others."""
 
 import json
 import os
@@ -7,33 +7,36 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
+from webhooks.errors import reason_for
 from webhooks.kube.yaml_reader import Tree, Unreadable
 from webhooks.objects.strict_json import first_duplicate
 
 STDIN = "-"
-MAX_SIZE = 256 * 1024 * 1024  # bytes of one file
+MAX_FILE_SIZE = 256 * 1024 * 1024  # bytes
 _SUFFIXES = (".yaml", ".yml", ".json")
 
-# What ends a document, at the beginning of a line, whatever is broken before it.
-_END = re.compile(rb"^(?:---(?=[ \t\r\n]|\Z)|\.\.\.[ \t\r]*(?:\n|\Z))", re.MULTILINE)
-_YAML_BREAK = re.compile("\r(?!\n)|[\x85\u2028\u2029]")
-_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+# The end of a document, at the start of a line, even if the document before it is invalid.
+_DOCUMENT_END = re.compile(rb"^(?:---(?=[ \t\r\n]|\Z)|\.\.\.[ \t\r]*(?:\n|\Z))", re.MULTILINE)
 _PROLOGUE = re.compile(rb"(?:[ \t\r]*(?:#[^\n]*)?\n|%[^\n]*\n)*")
-_JSON = re.compile(r'(?:---[ \t]*(?:#[^\n]*)?\r?\n)?\s*(?=\{\s*["}])')
+# Line breaks that YAML 1.1 counts and editors do not, and all line breaks of YAML 1.1.
+_YAML_ONLY_BREAK = re.compile("\r(?!\n)|[\x85\u2028\u2029]")
+_YAML_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+_JSON_START = re.compile(r'(?:---[ \t]*(?:#[^\n]*)?\r?\n)?\s*(?=\{\s*["}])')
 _NEXT_JSON = re.compile(r"^\{", re.MULTILINE)
 _SPACE = re.compile(r"\s*")
+_TYPE_NAMES = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A document.
+    """A document that is an object.
 
     Attributes:
-        file: where it stands; ``<stdin>`` for standard input.
-        line: the line there on which it begins.
-        tree: its value, an object.
+        file: the path of the file; ``<stdin>`` for standard input.
+        line: the first line of the document.
+        tree: the object.
     """
 
     file: str
@@ -43,198 +46,200 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What could not be read or reviewed, and why.
+    """A file or document that cannot be read or reviewed.
 
     Attributes:
-        line: 0 where no line is to blame.
+        file: the path of the file; ``<stdin>`` for standard input.
+        line: the line; 0 if the problem concerns the whole file.
+        message: the problem.
     """
 
     file: str
     line: int
-    what: str
+    message: str
 
     def __str__(self) -> str:
-        return f"{place(self.file, self.line)}: {self.what}"
+        return f"{format_location(self.file, self.line)}: {self.message}"
 
 
-Found: TypeAlias = Manifest | Problem
-
-
-def place(file: str, line: int) -> str:
-    """A place, as people and editors read it."""
+def format_location(file: str, line: int) -> str:
+    """Format a location as ``file:line``; without the line if it is 0."""
     return f"{file}:{line}" if line else file
 
 
-def size(sources: Iterable[str]) -> int:
-    """The bytes that there are to read, of files whose size can be told."""
-    return sum(os.path.getsize(file) for source in sources for file in _files(source) if os.path.isfile(file))
+def total_size(sources: Iterable[str]) -> int:
+    """Return the size of all regular files in bytes."""
+    return sum(os.path.getsize(file) for source in sources for file in _list_files(source) if os.path.isfile(file))
 
 
-def read(sources: Iterable[str], advance: Callable[[int], object] = lambda _: None) -> Iterator[Found]:
-    """Read manifests, in order; those in a list each for itself.
+def read_manifests(
+    sources: Iterable[str], on_progress: Callable[[int], object] = lambda _: None
+) -> Iterator[Manifest | Problem]:
+    """Read manifests in order. The items of a list are manifests of their own.
 
     Args:
-        sources: files, folders with all that is in them, and ``-`` for standard input.
-        advance: told of each document how many bytes it took.
+        sources: files, folders (with all files below them), and ``-`` for standard input.
+        on_progress: called with the size of each document in bytes.
     """
     for source in sources:
-        files = _files(source)
+        files = _list_files(source)
         if not files:
-            yield Problem(source, 0, f"no manifests ({', '.join(_SUFFIXES)}) in this folder")
+            yield Problem(source, 0, f"this folder contains no manifests ({', '.join(_SUFFIXES)})")
         for file in files:
             try:
-                raw = _raw(file)
+                content = _read_bytes(file)
             except (OSError, ValueError) as error:
-                reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-                yield Problem(file, 0, f"cannot be read: {reason}")
+                yield Problem(file, 0, f"cannot be read: {reason_for(error)}")
             else:
-                yield from parse(raw, "<stdin>" if file == STDIN else file, advance)
+                yield from parse_manifests(content, "<stdin>" if file == STDIN else file, on_progress)
 
 
-def parse(raw: bytes, file: str, advance: Callable[[int], object] = lambda _: None) -> Iterator[Found]:
-    """Read what was in a file; see `read`."""
-    if len(raw) > MAX_SIZE:
-        yield Problem(file, 0, f"more than {MAX_SIZE} bytes")
+def parse_manifests(
+    content: bytes, file: str, on_progress: Callable[[int], object] = lambda _: None
+) -> Iterator[Manifest | Problem]:
+    """Parse the content of a file. See `read_manifests`."""
+    if len(content) > MAX_FILE_SIZE:
+        yield Problem(file, 0, f"larger than {MAX_FILE_SIZE} bytes")
         return
-    line, empty = 1, True
-    for chunk in _chunks(raw.removeprefix(b"\xef\xbb\xbf")):
-        for found in _documents(chunk, file, line):
-            empty = False
-            yield found
+    line, is_empty = 1, True
+    for chunk in _split_documents(content.removeprefix(b"\xef\xbb\xbf")):
+        for item in _parse_chunk(chunk, file, line):
+            is_empty = False
+            yield item
         line += chunk.count(b"\n")
-        advance(len(chunk))
-    if empty:
-        yield Problem(file, 1, "there is nothing in it")
+        on_progress(len(chunk))
+    if is_empty:
+        yield Problem(file, 1, "the file is empty")
 
 
-def _files(source: str) -> list[str]:
+def _list_files(source: str) -> list[str]:
+    """Return the manifests in a folder, sorted, without hidden ones; or the source itself if it is not a folder."""
     if source == STDIN or not os.path.isdir(source):
         return [source]
-    found = []
-    for folder, inside, files in os.walk(source):
-        inside[:] = sorted(each for each in inside if not each.startswith("."))
-        paths = (os.path.join(folder, each) for each in sorted(files) if not each.startswith("."))
-        found += [path for path in paths if path.endswith(_SUFFIXES) and os.path.isfile(path)]
-    return found
+    paths = []
+    for folder, subfolders, files in os.walk(source):
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        visible = (os.path.join(folder, name) for name in sorted(files) if not name.startswith("."))
+        paths += [path for path in visible if path.endswith(_SUFFIXES) and os.path.isfile(path)]
+    return paths
 
 
-def _raw(file: str) -> bytes:
+def _read_bytes(file: str) -> bytes:
     if file == STDIN:
-        return sys.stdin.buffer.read(MAX_SIZE + 1)
+        return sys.stdin.buffer.read(MAX_FILE_SIZE + 1)
     with Path(file).open("rb") as opened:
-        return opened.read(MAX_SIZE + 1)
+        return opened.read(MAX_FILE_SIZE + 1)
 
 
-def _chunks(raw: bytes) -> Iterator[bytes]:
+def _split_documents(content: bytes) -> Iterator[bytes]:
     start = 0
-    for end in _END.finditer(raw):
-        cut = end.start() if end[0] == b"---" else end.end()
-        if end[0] == b"---" and _PROLOGUE.fullmatch(raw, start, cut):
-            continue  # comments and directives belong to what follows
-        yield raw[start:cut]
-        start = cut
-    yield raw[start:]
+    for match in _DOCUMENT_END.finditer(content):
+        is_separator = match[0] == b"---"
+        end = match.start() if is_separator else match.end()
+        if is_separator and _PROLOGUE.fullmatch(content, start, end):
+            continue  # comments and directives belong to the next document
+        yield content[start:end]
+        start = end
+    yield content[start:]
 
 
-def _documents(chunk: bytes, file: str, line: int) -> Iterator[Found]:
+def _parse_chunk(chunk: bytes, file: str, line: int) -> Iterator[Manifest | Problem]:
+    """Parse a YAML document, or several JSON documents."""
     try:
         text = chunk.decode()
     except UnicodeDecodeError as error:
-        what = f"binary, or not UTF-8: the byte 0x{chunk[error.start]:02x}"
-        yield Problem(file, line + chunk.count(b"\n", 0, error.start), what)
+        message = f"binary, or not UTF-8: the byte 0x{chunk[error.start]:02x}"
+        yield Problem(file, line + chunk.count(b"\n", 0, error.start), message)
         return
-    json_begins = _JSON.match(text)
-    if json_begins:
-        yield from _json_documents(text, json_begins.end(), file, line)
+    json_start = _JSON_START.match(text)
+    if json_start:
+        yield from _parse_json(text, json_start.end(), file, line)
         return
     try:
         tree = Tree(text)
-    except Unreadable as unreadable:
-        yield Problem(file, line + _counted(text, unreadable.line), unreadable.what)
+    except Unreadable as error:
+        yield Problem(file, line + _editor_line(text, error.line), error.what)
     else:
         if tree.value is not None:
-            lines = [line + _counted(text, each) for each in tree.lines_of("items")]
-            yield from _expanded(tree.value, file, line + _counted(text, tree.line), lines)
+            item_lines = [line + _editor_line(text, item) for item in tree.lines_of("items")]
+            yield from _expand_list(tree.value, file, line + _editor_line(text, tree.line), item_lines)
 
 
-def _counted(text: str, line: int) -> int:
-    """A line of YAML as editors count it, to which fewer characters end a line."""
-    if not _YAML_BREAK.search(text):
-        return line
-    begins = [0, *(each.end() for each in _BREAK.finditer(text))]
-    return text.count("\n", 0, begins[min(line, len(begins) - 1)])
+def _editor_line(text: str, yaml_line: int) -> int:
+    """Convert a line number of YAML 1.1 to that of editors, which know fewer line breaks."""
+    if not _YAML_ONLY_BREAK.search(text):
+        return yaml_line
+    starts = [0, *(match.end() for match in _YAML_BREAK.finditer(text))]
+    return text.count("\n", 0, starts[min(yaml_line, len(starts) - 1)])
 
 
-def _json_documents(text: str, start: int, file: str, line: int) -> Iterator[Found]:
-    """JSON documents, one after another."""
-    here, counted = line, 0
+def _parse_json(text: str, start: int, file: str, line: int) -> Iterator[Manifest | Problem]:
+    """Parse JSON documents that follow each other."""
+    current_line, counted = line, 0
     while start < len(text):
-        here, counted = here + text.count("\n", counted, start), start
+        current_line, counted = current_line + text.count("\n", counted, start), start
         try:
-            tree, start = _decoder.raw_decode(text, start)
+            tree, start = _json_decoder.raw_decode(text, start)
         except (ValueError, RecursionError) as error:
-            yield _json_problem(error, file, here, counted)
-            following = _NEXT_JSON.search(text, start + 1)
-            start = following.start() if following else len(text)
+            yield _json_problem(error, file, current_line, counted)
+            next_document = _NEXT_JSON.search(text, start + 1)
+            start = next_document.start() if next_document else len(text)
         else:
-            yield from _expanded(tree, file, here, [])
+            yield from _expand_list(tree, file, current_line, [])
         start = _SPACE.match(text, start).end()  # type: ignore[union-attr]  # it matches everywhere
 
 
 def _json_problem(error: Exception, file: str, line: int, start: int) -> Problem:
     if isinstance(error, json.JSONDecodeError):
         return Problem(file, line + error.doc.count("\n", start, error.pos), f"not JSON: {error.msg}")
-    return Problem(file, line, "nested too deep" if isinstance(error, RecursionError) else str(error))
+    return Problem(file, line, "nested too deeply" if isinstance(error, RecursionError) else str(error))
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise ValueError(f"the key {first_duplicate(pairs)[:64]!r} is there twice")
+        raise ValueError(f"duplicate key {first_duplicate(pairs)[:64]!r}")
     return members
 
 
-def _no_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON value")
 
 
-_decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
+_json_decoder = json.JSONDecoder(object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
 
 
-def _expanded(tree: Any, file: str, line: int, lines: list[int]) -> Iterator[Found]:
-    """A document, or of a list those in it."""
+def _expand_list(tree: Any, file: str, line: int, item_lines: list[int]) -> Iterator[Manifest | Problem]:
+    """Yield a document, or the items of a document that is a list."""
     if not isinstance(tree, dict):
-        yield Problem(file, line, f"not an object but {_TYPES.get(type(tree), 'a number')}")
+        yield Problem(file, line, f"must be an object, not {_TYPE_NAMES.get(type(tree), 'a number')}")
         return
-    problem = _misshapen(tree)
-    if problem:
-        yield Problem(file, line, problem)
+    error = _find_type_error(tree)
+    if error:
+        yield Problem(file, line, error)
         return
     kind, items = tree["kind"], tree.get("items")
     if not kind.endswith("List") or not isinstance(items, list):
         yield Manifest(file, line, tree)
         return
     for number, item in enumerate(items):
-        where = lines[number] if number < len(lines) else line
+        item_line = item_lines[number] if number < len(item_lines) else line
         if kind != "List" and isinstance(item, dict) and "kind" not in item:
             item = {"apiVersion": tree["apiVersion"], "kind": kind.removesuffix("List"), **item}
-        yield from _expanded(item, file, where, [])
+        yield from _expand_list(item, file, item_line, [])
 
 
-_TYPES = {list: "a list", str: "a text", bool: "a boolean", type(None): "null"}
-
-
-def _misshapen(tree: dict[str, Any]) -> str:
-    """What is wrong with the fields that tell what an object is."""
+def _find_type_error(tree: dict[str, Any]) -> str:
+    """Describe what is wrong with the fields that identify an object; empty if nothing is."""
     for field in ("apiVersion", "kind"):
         if field not in tree:
             return f"an object without {field}"
         if not isinstance(tree[field], str) or not tree[field]:
-            return f"{field} is not a text"
+            return f"{field}: must be a string that is not empty"
     metadata = tree.get("metadata")
     if not isinstance(metadata, dict | None):
-        return "metadata is not an object"
+        return "metadata: must be an object"
     for field in ("name", "namespace", "generateName"):
         if not isinstance((metadata or {}).get(field), str | None):
-            return f"metadata.{field} is not a text"
+            return f"metadata.{field}: must be a string"
     return ""
