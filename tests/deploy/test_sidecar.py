@@ -26,7 +26,7 @@ def content(file: str) -> Any:
 
 
 def registrations() -> list[Json]:
-    return list(yaml.safe_load_all((SIDECAR / "registrations.yaml").read_text()))
+    return list(yaml.safe_load_all((SIDECAR / "webhook-configurations.yaml").read_text()))
 
 
 def flags() -> dict[str, str]:

@@ -34,9 +34,9 @@ def test_the_commands_let_requests_pass_and_bring_the_registration_back(admin: K
     block = re.search(r"^```sh\n(kubectl get validating.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert block
     looking, deleting, applying = (shlex.split(line, comments=True)[1:] for line in block[1].splitlines())
-    registrations = tmp_path / "registrations.yaml"
+    registrations = tmp_path / "webhook-configurations.yaml"
     registrations.write_text(AWAY.replace("PORT", str(free_ports(1)[0])))
-    applying[applying.index("registrations.yaml")] = str(registrations)
+    applying[applying.index("webhook-configurations.yaml")] = str(registrations)
 
     admin.create(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "away", "labels": {"webhooks": "away"}}}

@@ -1,4 +1,4 @@
-"""A page of the documentation, done as a reader does it: files are written, commands are run, their output compared."""
+"""Follow a page of the documentation as a reader does: write its files, run its commands, compare their output."""
 
 import os
 import re
@@ -14,14 +14,14 @@ from .servers import SECONDS, Server, await_true, free_port, started
 _BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (?P<name>\w[\w./-]*\.(?:py|yaml))\n")
 _HEREDOC = re.compile(r"<<'(\w+)'")
-_ANYTHING = re.compile(r"(?<!\.)\.{3}(?!\.)")
-_PATIENCE = 4 * SECONDS  # for a command, which may run tests itself
-_SECONDS = re.compile(r"\b\d+\.\d+s\b")  # what is different each time
+_ELLIPSIS = re.compile(r"(?<!\.)\.{3}(?!\.)")
+_TIMEOUT = 4 * SECONDS  # for a command, which may run tests itself
+_SECONDS = re.compile(r"\b\d+\.\d+s\b")  # differs in each run
 
 
 @dataclass(frozen=True)
 class File:
-    """A file that a page shows, with its name in the first line."""
+    """A file on a page. Its name is in the first line, in a comment."""
 
     name: str
     text: str
@@ -29,33 +29,33 @@ class File:
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a console, and what it is said to print; ``...`` is anything."""
+    """A command on a page, with its output. ``...`` in the output stands for any text."""
 
     line: str
     output: str
 
-    def prints(self, printed: str) -> bool:
-        """Whether it printed that, but for times."""
-        parts = map(re.escape, _ANYTHING.split(_SECONDS.sub("0s", self.output.rstrip("\n"))))
-        return re.fullmatch("(?:.|\n)*".join(parts), _SECONDS.sub("0s", printed.rstrip("\n"))) is not None
+    def matches(self, output: str) -> bool:
+        """Whether the command printed this output, apart from durations."""
+        parts = map(re.escape, _ELLIPSIS.split(_SECONDS.sub("0s", self.output.rstrip("\n"))))
+        return re.fullmatch("(?:.|\n)*".join(parts), _SECONDS.sub("0s", output.rstrip("\n"))) is not None
 
 
-def steps(page: Path) -> Iterator[File | Command]:
-    """What a reader of a page does, in order."""
+def parse_steps(page: Path) -> Iterator[File | Command]:
+    """Yield the files and commands of a page in order."""
     for block in _BLOCK.finditer(page.read_text()):
         language, text = block["language"], block["text"]
         if language in ("python", "yaml") and (name := _FILE.match(text)):
             yield File(name["name"], text)
         elif language == "console":
-            yield from _commands(text.splitlines())
+            yield from _parse_commands(text.splitlines())
 
 
-def files(page: Path) -> Iterator[File]:
-    """The files that a page shows."""
-    return (step for step in steps(page) if isinstance(step, File))
+def parse_files(page: Path) -> Iterator[File]:
+    """Yield the files of a page."""
+    return (step for step in parse_steps(page) if isinstance(step, File))
 
 
-def _commands(lines: Sequence[str]) -> Iterator[Command]:
+def _parse_commands(lines: Sequence[str]) -> Iterator[Command]:
     starts = [number for number, line in enumerate(lines) if line.startswith("$ ")]
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         command, output = [lines[start].removeprefix("$ ")], list(lines[start + 1 : end])
@@ -67,56 +67,56 @@ def _commands(lines: Sequence[str]) -> Iterator[Command]:
 
 @dataclass
 class Walk:
-    """A reader in a folder, on ports that were free. A server that they start serves until they start another."""
+    """A reader in a folder. Replaces the ports of the page by free ones. A server runs until the next one starts."""
 
     folder: Path
     ports: tuple[int, int] = field(default_factory=lambda: (free_port(), free_port()))
     server: Server | None = None
-    _running: ExitStack = field(default_factory=ExitStack)
+    _exit_stack: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> "Walk":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._running.close()
+        self._exit_stack.close()
 
-    def take(self, step: File | Command) -> None:
-        """Do what comes next; fails where it does not go as the page says."""
+    def perform(self, step: File | Command) -> None:
+        """Write a file, or run a command and check its output."""
         if isinstance(step, File):
             file = self.folder / step.name
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(self._here(step.text))
+            file.write_text(self._localize(step.text))
             return
-        command = Command(self._here(step.line), self._here(step.output))
+        command = Command(self._localize(step.line), self._localize(step.output))
         if command.line.startswith("webhooks serve "):
             self._serve(command)
         elif command.line.startswith("curl "):
-            self._ask(command)
+            self._request(command)
         else:
-            assert command.prints(printed := self._run(command)), f"$ {command.line}\n{printed}"
+            assert command.matches(output := self._run(command)), f"$ {command.line}\n{output}"
 
     def _serve(self, command: Command) -> None:
-        self._running.close()
+        self._exit_stack.close()
         shell = ["bash", "-c", f"exec {command.line}"]
-        self.server = self._running.enter_context(started(shell, self.folder, **self._environment))
+        self.server = self._exit_stack.enter_context(started(shell, self.folder, **self._environment))
         self.server.output.await_line(command.output)
 
-    def _ask(self, command: Command) -> None:
-        """Ask the server until it answers so: it may be taking over what was written just now."""
-        printed = ""
+    def _request(self, command: Command) -> None:
+        """Repeat a request until the response matches: the server may be reloading a file."""
+        output = ""
 
-        def answered() -> bool:
-            nonlocal printed
-            printed = self._run(command)
-            return command.prints(printed)
+        def matches() -> bool:
+            nonlocal output
+            output = self._run(command)
+            return command.matches(output)
 
         try:
-            await_true(answered, "the answer of the page")
+            await_true(matches, "the response of the page")
         except AssertionError as error:
-            raise AssertionError(f"{error}\n$ {command.line}\n{printed}") from None
+            raise AssertionError(f"{error}\n$ {command.line}\n{output}") from None
 
     def _run(self, command: Command) -> str:
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", "-c", command.line],
             cwd=self.folder,
             env={**os.environ, **self._environment},
@@ -124,9 +124,9 @@ class Walk:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=_PATIENCE,
+            timeout=_TIMEOUT,
         )
-        return done.stdout
+        return result.stdout
 
     @property
     def _environment(self) -> dict[str, str]:
@@ -141,8 +141,8 @@ class Walk:
             "PYTEST_ADDOPTS": "-p no:cacheprovider",
         }
 
-    def _here(self, text: str) -> str:
-        """A page's text, with what is different here."""
-        for there, here in (("8443", self.ports[0]), ("8080", self.ports[1]), ("0.0.0.0", "127.0.0.1")):
-            text = text.replace(there, str(here))
+    def _localize(self, text: str) -> str:
+        """Replace the ports and addresses of a page by those of this walk."""
+        for theirs, ours in (("8443", self.ports[0]), ("8080", self.ports[1]), ("0.0.0.0", "127.0.0.1")):
+            text = text.replace(theirs, str(ours))
         return text

@@ -1,4 +1,4 @@
-"""A policy of one's own: what is deployed says whose it is."""
+"""An example of a self-written policy: workloads have an owner."""
 
 from webhooks import AdmissionReview, Allow, Decision, Deny, validating
 

@@ -1,0 +1,31 @@
+"""Links lead to pages and headings that exist, and the index leads to every page."""
+
+from pathlib import Path
+
+import pytest
+
+from ..support.pages import DOCS, PAGES, ROOT, anchors, links, page_id
+
+LINKED = (*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md")))
+
+
+@pytest.mark.parametrize("page", LINKED, ids=page_id)
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    for path, fragment in links(page):
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        assert not fragment or fragment in anchors(target), f"{path}#{fragment}"
+
+
+def test_the_index_links_to_every_page() -> None:
+    index = DOCS / "index.md"
+    linked = {(DOCS / path).resolve() for path, _ in links(index)}
+    assert {page for page in DOCS.rglob("*.md") if page != index} - linked == set()
+
+
+def test_headings_of_a_page_differ() -> None:
+    for page in PAGES:
+        headings = [
+            line for line in page.read_text().split("```")[::2] for line in line.splitlines() if line[:1] == "#"
+        ]
+        assert len(headings) == len(anchors(page)), page_id(page)
