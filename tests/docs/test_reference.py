@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
 
 import click
@@ -116,3 +117,14 @@ def log_messages() -> Iterator[tuple[str, str]]:
 def first_cells(section: str) -> Sequence[str]:
     """Return the code in the first cells of the tables of a section."""
     return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+
+
+def test_the_architecture_shows_the_levels_of_the_import_contract() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    levels = [level.split(" | ") for level in contracts[0]["layers"]][1:]  # without __main__
+    table = sections(DOCS / "explanation" / "architecture.md")["Packages"]
+    rows = re.findall(r"^\| (\d) \| (.*?) \|", table, re.MULTILINE)
+    documented = [(int(level), name) for level, cell in rows for name in re.findall(r"`(\w+)`", cell)]
+    assert sorted(documented) == sorted((number, name) for number, names in enumerate(levels, 1) for name in names)
+    picture = (DOCS / "images" / "architecture.svg").read_text()
+    assert re.findall(r'class="package"[^>]*>(\w+)<', picture) == [name for names in levels for name in names]

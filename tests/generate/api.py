@@ -19,9 +19,10 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "reviews": ("AdmissionReview", "AccessReview", "TokenReview", "ImageReview"),
     "review-parts": ("User", "Container", "Image", "ImageReference"),
     "helpers": ("deny_new", "introduced", "field", "items", "pointer", "parse_quantity"),
-    "policies": ("Policy", "bundled", "create_app"),
+    "policies": ("Policy", "bundled", "load", "create_app"),
+    "errors": ("WebhooksError", "ConfigurationError", "MalformedReview"),
 }
-MODULES = ("webhooks.testing", "webhooks.auth")
+MODULES = ("webhooks.testing", "webhooks.plugins", "webhooks.auth")
 
 _WIDTH = 100
 _SECTION = re.compile(r"^(Args|Returns|Yields|Raises|Attributes):$", re.MULTILINE)
@@ -44,14 +45,15 @@ def _module(name: str) -> str:
 
 
 def _entries(module: str, names: Sequence[str]) -> str:
-    return "\n".join(_entry(name, getattr(import_module(module), name)) for name in names)
+    prefix = "" if module == "webhooks" else f"{module.removeprefix('webhooks.')}."
+    return "\n".join(_entry(prefix, name, getattr(import_module(module), name)) for name in names)
 
 
-def _entry(name: str, value: Any) -> str:
+def _entry(prefix: str, name: str, value: Any) -> str:
     if not (inspect.isclass(value) or inspect.isfunction(value)):
-        return f"### {name}\n\n```py\n{name} = {_type_name(value)}\n```\n"
-    parts = [f"### {name}\n"]
-    if name not in _NO_CONSTRUCTOR:
+        return f"### {prefix}{name}\n\n```py\n{name} = {_type_name(value)}\n```\n"
+    parts = [f"### {prefix}{name}\n"]
+    if not (name in _NO_CONSTRUCTOR or (inspect.isclass(value) and issubclass(value, BaseException))):
         parts.append(f"```py\n{_signature(name, value)}\n```\n")
     parts.append(_document(inspect.getdoc(value) or ""))
     if inspect.isclass(value) and name not in _NO_MEMBERS:
