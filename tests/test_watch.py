@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from webhooks.errors import ConfigurationError
-from webhooks.watch import FileWatcher
+from webhooks.watch import FileWatcher, LastError
 
 
 class Followed:
@@ -114,3 +114,9 @@ def test_what_cannot_be_used_is_refused(followed: Followed) -> None:
     )
     followed.put("2", looks=3)
     assert refused == ["2 is of no use"]
+
+
+def test_the_last_error_is_new_once() -> None:
+    last_error = LastError()
+    errors = ["", "disk full", "disk full", "no such file", "", "no such file"]
+    assert [last_error.is_new(error) for error in errors] == [False, True, False, True, False, True]

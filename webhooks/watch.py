@@ -113,3 +113,16 @@ def run_periodically(
         yield
     finally:
         stopped.set()
+
+
+class LastError:
+    """Remembers the last error of a periodic function, so that it is logged once."""
+
+    def __init__(self) -> None:
+        self._error = ""
+
+    def is_new(self, error: str) -> bool:
+        """Whether an error differs from the previous one. An empty string means that there was none."""
+        is_new = error not in ("", self._error)
+        self._error = error
+        return is_new

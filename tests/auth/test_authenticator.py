@@ -309,7 +309,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ca(folder: Path) -> Identity:
-    return identity(folder, "clients", authority=True)
+    return identity(folder, "clients", is_ca=True)
 
 
 @pytest.fixture(scope="module")
@@ -331,7 +331,7 @@ def test_listed_clients_are_accepted(name: str, server: Server, folder: Path, ca
 def test_unlisted_clients_reach_no_policy(name: str, path: str, server: Server, folder: Path, ca: Identity) -> None:
     arguments, reason = UNLISTED[name]
     signers = {
-        "other": identity(folder, "clients", authority=True),
+        "other": identity(folder, "clients", is_ca=True),
         "listed": identity(folder, "listed", ca),
         None: None,
     }
@@ -412,7 +412,7 @@ def test_the_log_shows_the_client_of_a_review(server: Server, folder: Path, ca: 
 def test_the_clients_of_a_removed_ca_cannot_resume_sessions(tmp_path: Path, folder: Path, ca: Identity) -> None:
     client_ca = tmp_path / "client-ca.pem"
     client_ca.write_bytes(ca.files[0].read_bytes())
-    new_ca = identity(folder, "clients", authority=True)
+    new_ca = identity(folder, "clients", is_ca=True)
     with serving(tmp_path, "--client-ca", client_ca) as server, ExitStack() as stack:
         old = client_tls(server, identity(folder, "listed", ca))
         connection = stack.enter_context(server.connect(old))
@@ -429,7 +429,7 @@ def test_the_clients_of_a_removed_ca_cannot_resume_sessions(tmp_path: Path, fold
 def test_the_connections_of_a_removed_ca_are_closed(tmp_path: Path, folder: Path, ca: Identity) -> None:
     """Connections whose clients another CA signed stay open."""
     client_ca = tmp_path / "client-ca.pem"
-    other_ca = identity(folder, "others", authority=True)
+    other_ca = identity(folder, "others", is_ca=True)
     client_ca.write_bytes(ca.files[0].read_bytes() + other_ca.files[0].read_bytes())
     with serving(tmp_path, "--client-ca", client_ca) as server, ExitStack() as stack:
         removed = stack.enter_context(server.connect(client_tls(server, identity(folder, "listed", ca))))
@@ -445,7 +445,7 @@ def test_the_connections_of_a_removed_ca_are_closed(tmp_path: Path, folder: Path
 def test_a_handshake_that_began_before_its_ca_was_removed(tmp_path: Path, folder: Path, ca: Identity) -> None:
     """TLS verifies the client by the old CAs; its connection is closed after the handshake."""
     client_ca = tmp_path / "client-ca.pem"
-    others = [identity(folder, "others", authority=True).files[0].read_bytes() for _ in range(2)]
+    others = [identity(folder, "others", is_ca=True).files[0].read_bytes() for _ in range(2)]
     client_ca.write_bytes(ca.files[0].read_bytes() + others[0])
     with serving(tmp_path, "--client-ca", client_ca, "--tls-timeout", "30s") as server:
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -1,48 +1,49 @@
-"""Bundles of authorities."""
+"""CA bundles for API servers."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from webhooks.certificates import ca_bundle, issue, signing
 from webhooks.errors import ConfigurationError
 
-YEARS = timedelta(days=365)
+YEAR = timedelta(days=365)
 
 
-def authority(age: timedelta = timedelta()) -> signing.Authority:
-    return signing.first(datetime.now(UTC) - age)
+def create_ca(age: timedelta = timedelta()) -> x509.Certificate:
+    return signing.create_ca(datetime.now(UTC) - age).certificate
 
 
-def test_it_is_found_among_our_own_files_or_beside_others(tmp_path: Path) -> None:
-    assert ca_bundle.of(tmp_path, None) == tmp_path / "ca.pem"
-    assert ca_bundle.of(tmp_path, Path("/tls/tls.crt")) == Path("/tls/ca.crt")
+def test_the_path_of_the_bundle(tmp_path: Path) -> None:
+    assert ca_bundle.path_for(tmp_path, None) == tmp_path / "ca.pem"
+    assert ca_bundle.path_for(tmp_path, Path("/tls/tls.crt")) == Path("/tls/ca.crt")
 
 
-def test_ours_come_first_then_others_that_last() -> None:
-    own, other, ended = authority().certificate, authority(YEARS).certificate, authority(11 * YEARS).certificate
-    assert ca_bundle.joined([own], [ended, other, own, other]) == [own, other]
+def test_a_merge_drops_expired_cas_and_duplicates() -> None:
+    own, other, expired = create_ca(), create_ca(YEAR), create_ca(11 * YEAR)
+    assert ca_bundle.merge([own], [expired, other, own, other]) == [own, other]
 
 
-def test_of_too_many_the_oldest_go() -> None:
-    own = authority().certificate
-    others = [authority(timedelta(days=age)).certificate for age in range(1, 12)]
-    assert ca_bundle.joined([own], reversed(others)) == [own, *others[: ca_bundle.MOST - 1]]
+def test_a_merge_drops_the_oldest_cas_beyond_the_limit() -> None:
+    own = create_ca()
+    others = [create_ca(timedelta(days=age)) for age in range(1, 12)]
+    assert ca_bundle.merge([own], reversed(others)) == [own, *others[: ca_bundle.MAX_CAS - 1]]
 
 
-def test_what_is_read_is_what_lasts(tmp_path: Path) -> None:
-    own, ended = authority().certificate, authority(11 * YEARS).certificate
-    file = tmp_path / "ca.pem"
-    file.write_bytes(ca_bundle.written([ended, own]))
-    assert ca_bundle.read(file) == [own]
-    file.write_bytes(ca_bundle.written([ended]))
-    with pytest.raises(ConfigurationError, match="all authorities in it have ended"):
-        ca_bundle.read(file)
+def test_expired_cas_are_not_read(tmp_path: Path) -> None:
+    own, expired = create_ca(), create_ca(11 * YEAR)
+    path = tmp_path / "ca.pem"
+    path.write_bytes(ca_bundle.to_pem([expired, own]))
+    assert ca_bundle.read(path) == [own]
+    path.write_bytes(ca_bundle.to_pem([expired]))
+    with pytest.raises(ConfigurationError, match="all CAs in it have expired"):
+        ca_bundle.read(path)
 
 
-@pytest.mark.parametrize(("name", "says"), [("tls.pem", "is no authority"), ("none.pem", "no such file")])
-def test_what_is_no_bundle(tmp_path: Path, name: str, says: str) -> None:
+@pytest.mark.parametrize(("name", "message"), [("tls.pem", "is not a CA certificate"), ("none.pem", "no such file")])
+def test_invalid_files(tmp_path: Path, name: str, message: str) -> None:
     issue(tmp_path, names=["localhost"])
-    with pytest.raises(ConfigurationError, match=says):
+    with pytest.raises(ConfigurationError, match=message):
         ca_bundle.read(tmp_path / name)

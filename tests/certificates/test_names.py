@@ -1,4 +1,4 @@
-"""Names of servers and of callers."""
+"""Names of servers and clients."""
 
 import socket
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from webhooks.certificates import default_names, ensure, issue_client
-from webhooks.certificates.names import normal
+from webhooks.certificates.names import normalize, parse_address
 from webhooks.errors import ConfigurationError
 
 
@@ -14,7 +14,7 @@ from webhooks.errors import ConfigurationError
     "name",
     ["", "ca", "tls", "ca-key", "ca-cross", "x-key", "../x", "a/b", ".a", "a b", "a\n", "a" * 65, "\u00e4"],
 )
-def test_a_client_name_that_is_no_file_name(tmp_path: Path, name: str) -> None:
+def test_a_client_name_that_is_not_a_file_name(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigurationError, match="client name"):
         issue_client(tmp_path, name)
     assert list(tmp_path.iterdir()) == []
@@ -23,13 +23,19 @@ def test_a_client_name_that_is_no_file_name(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["", "a b", "-a", "a..b", "a" * 64, "fe80::1%eth0", "300.1.2.3", "*", "a.*.b", "n\u00e4me", "a\n"]
 )
-def test_a_name_that_is_none(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigurationError, match="neither a DNS name nor an IP address"):
+def test_an_invalid_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigurationError, match="must be a DNS name or an IP address"):
         ensure(tmp_path, names=["localhost", name])
 
 
-def test_names_are_compared_in_one_form() -> None:
-    assert normal(["LOCALHOST", "0:0:0:0:0:0:0:1", "localhost", "::1"]) == ["localhost", "::1"]
+def test_the_canonical_form() -> None:
+    assert normalize(["LOCALHOST", "0:0:0:0:0:0:0:1", "localhost", "::1"]) == ["localhost", "::1"]
+    assert [parse_address(name) for name in ("10.0.0.1", "0::1", "fe80::1%eth0", "x")] == [
+        "10.0.0.1",
+        "::1",
+        None,
+        None,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from cryptography import x509
 
 from webhooks import certificates
 from webhooks.certificates import ca_bundle, pairs, signing
-from webhooks.certificates.authority import _kept
+from webhooks.certificates.ca import store_ca
 from webhooks.cluster import Api as ClusterApi
 from webhooks.cluster import connect
 from webhooks.cluster.ca_bundle_sync import CaBundleSync
@@ -270,12 +270,12 @@ def bundles(api: Api) -> list[list[x509.Certificate]]:
 def nearly_due(folder: Path, wait: timedelta) -> None:
     """Certificates that are good, of an authority that is to be followed by another after a while."""
     now = datetime.now(UTC)
-    found = signing.validity(signing.first(now).certificate)
-    due = found.begins + (found.ends - found.begins) * 2 / 3
+    found = signing.get_validity(signing.create_ca(now).certificate)
+    due = found.not_before + (found.not_after - found.not_before) * 2 / 3
     for file in folder.iterdir():
         file.unlink()
-    authority = _kept(folder, signing.first(now - (due - now) + wait))
-    pairs.write(pairs.ServingPair.of(folder), *signing.sign_server(authority, ["127.0.0.1"], now))
+    authority = store_ca(folder, signing.create_ca(now - (due - now) + wait))
+    pairs.write(pairs.ServingPair.from_directory(folder), *signing.sign_server(authority, ["127.0.0.1"], now))
 
 
 class Stream:
@@ -524,9 +524,9 @@ class Disturbed:
 @pytest.mark.parametrize(("times", "kept"), [(3, True), (9, False)])
 def test_a_conflict_is_survived(another: Another, served: Served, times: int, kept: bool) -> None:
     register(another, served, "--failure-policy", "Ignore")
-    other = signing.first(datetime.now(UTC)).certificate
+    other = signing.create_ca(datetime.now(UTC)).certificate
     file = served.folder / "other.pem"
-    file.write_bytes(ca_bundle.written([other]))
+    file.write_bytes(ca_bundle.to_pem([other]))
     with connect(another.admin.kubeconfig, None) as cluster, another.api() as api:
         before = bundles(api)
         keeper = CaBundleSync("webhooks", file, Disturbed(cluster, another, times), MetricRegistry())
@@ -543,9 +543,9 @@ def test_a_conflict_is_survived(another: Another, served: Served, times: int, ke
 def test_servers_with_authorities_of_their_own_are_all_trusted(another: Another, served: Served) -> None:
     """Two at once, over and over, and one of them from the beginning again."""
     register(another, served, "--failure-policy", "Ignore")
-    own = [signing.first(datetime.now(UTC)).certificate for _ in range(2)]
+    own = [signing.create_ca(datetime.now(UTC)).certificate for _ in range(2)]
     for number, each in enumerate(own):
-        (served.folder / f"{number}.pem").write_bytes(ca_bundle.written([each]))
+        (served.folder / f"{number}.pem").write_bytes(ca_bundle.to_pem([each]))
 
     def keep(number: int) -> None:
         for _ in range(5):

@@ -56,19 +56,19 @@ def heard(folder: Path, ca: Identity) -> Iterator[tuple[str, Identity]]:
     """Callers who are listed."""
     for name, given in LISTED.items():
         yield name, identity(folder, signer=ca, **given)
-    intermediate = identity(folder, "intermediate", ca, authority=True)
+    intermediate = identity(folder, "intermediate", ca, is_ca=True)
     yield "through an intermediate authority", through(folder, identity(folder, "listed", intermediate), intermediate)
 
 
 def strangers(folder: Path, ca: Identity) -> Iterator[tuple[str, Identity]]:
     """Callers who are not."""
-    other, listed = identity(folder, "callers", authority=True), identity(folder, "listed", ca)
+    other, listed = identity(folder, "callers", is_ca=True), identity(folder, "listed", ca)
     signers: Mapping[str | None, Identity | None] = {"other": other, "listed": listed, None: None}
     for name, (given, _) in UNLISTED.items():
         signer = signers[given["signer"]] if "signer" in given else ca
         yield name, identity(folder, **{**given, "signer": signer})
-    outside = identity(folder, "intermediate", other, authority=True)
-    ended = identity(folder, "intermediate", ca, authority=True, begins=-2 * DAY, ends=-DAY)
+    outside = identity(folder, "intermediate", other, is_ca=True)
+    ended = identity(folder, "intermediate", ca, is_ca=True, not_before=-2 * DAY, not_after=-DAY)
     yield "the authority itself", ca
     yield "another authority of the same name", other
     yield "signed by a caller who shows it", through(folder, identity(folder, "listed", listed), listed)
@@ -77,14 +77,14 @@ def strangers(folder: Path, ca: Identity) -> Iterator[tuple[str, Identity]]:
     yield "through an intermediate that has ended", through(folder, identity(folder, "listed", ended), ended)
     yield (
         "through an intermediate that is not shown",
-        identity(folder, "listed", identity(folder, "intermediate", ca, authority=True)),
+        identity(folder, "listed", identity(folder, "intermediate", ca, is_ca=True)),
     )
     yield "forged", forged(folder, identity(folder, "nobody", ca))
     yield "a longer name", identity(folder, "listed, Inc.", ca, usages=[CLIENT])
 
 
 def test_item_21_certificates(tmp_path: Path, figure: Figure) -> None:
-    ca = identity(tmp_path, "callers", authority=True)
+    ca = identity(tmp_path, "callers", is_ca=True)
     options = ("--client-ca", ca.files[0], *(part for name in ALLOWED_NAMES for part in ("--allow-client", name)))
     paths = (VALIDATE, "/admission/mutate", "/authorize", "/authenticate", "/images", "/audit", "/docs", "/metrics")
     with serving(tmp_path, *options) as server:

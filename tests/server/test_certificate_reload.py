@@ -17,7 +17,7 @@ from webhooks.app.review_metrics import MetricsSnapshot
 from webhooks.certificates import signing, verification
 from webhooks.errors import ConfigurationError
 from webhooks.server import certificate_reload
-from webhooks.server.certificate_reload import CertificateReloader, renewing
+from webhooks.server.certificate_reload import CertificateReloader, Renewer, renewing
 from webhooks.server.tls import Files
 from webhooks.settings import Settings
 
@@ -53,7 +53,7 @@ def _accepts(context: ssl.SSLContext, contents: Contents, name: str | None = Non
     calling = verification.client_context()
     calling.load_verify_locations(cadata=contents["ca.crt"].decode())
     try:
-        return bool(verification.shown(context, calling))
+        return bool(verification.peer_certificate(context, calling))
     except ssl.SSLCertVerificationError:
         return False
 
@@ -170,11 +170,11 @@ def test_a_bad_start_is_a_mistake(name: str, tmp_path: Path) -> None:
 
 
 def test_callers_authorities_are_exchanged_too(tmp_path: Path) -> None:
-    one, other = (signing.first(datetime.now(UTC)) for _ in range(2))
+    one, other = (signing.create_ca(datetime.now(UTC)) for _ in range(2))
     server = secret(one)
     followed = Followed(tmp_path, server, client_ca=True)
 
-    def admits(authority: signing.Authority) -> bool:
+    def admits(authority: signing.CertificateAuthority) -> bool:
         return _admits(followed.follower.context, server, client_files(authority), tmp_path)
 
     assert (admits(one), admits(other)) == (True, False)
@@ -206,7 +206,7 @@ def _admits(context: ssl.SSLContext, server: Contents, client: Contents, folder:
     except ssl.SSLCertVerificationError:
         return False
     peer = server_side.getpeercert()
-    return peer is not None and peer["subject"] == ((("commonName", "caller"),),)
+    return peer is not None and peer["subject"] == ((("commonName", "client"),),)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def _admits(context: ssl.SSLContext, server: Contents, client: Contents, folder:
 def test_bad_authorities_of_callers_are_not_taken_over(
     contents: bytes | None, says: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    authority = signing.first(datetime.now(UTC))
+    authority = signing.create_ca(datetime.now(UTC))
     server = secret(authority)
     followed = Followed(tmp_path, server, client_ca=True)
     bad = {name: content for name, content in server.items() if name != "ca.crt"}
@@ -244,7 +244,7 @@ def test_listeners_show_what_was_taken_over(
     loop: Callable[[], asyncio.AbstractEventLoop], name: str | None, client_ca: bool, tmp_path: Path
 ) -> None:
     """To callers that give a server's name, whatever it is, and to those that give none, as with an address."""
-    authority = signing.first(datetime.now(UTC))
+    authority = signing.create_ca(datetime.now(UTC))
     followed = Followed(tmp_path, secret(authority), client_ca=client_ca)
     client = client_files(authority)
     for file in ("tls.crt", "tls.key"):
@@ -342,9 +342,7 @@ def test_it_looks_again_after_a_failure_of_our_own(
         await_true(lambda: len(caplog.records) > 1, "it has failed twice")
         monkeypatch.undo()
         await_true(lambda: _accepts(follower.context, new), "it is taken over")
-    assert {record.getMessage() for record in caplog.records} == {
-        "looking after certificates failed; it is tried again"
-    }
+    assert {record.getMessage() for record in caplog.records} == {"certificates failed; it will be retried"}
 
 
 def _fails(_: Files) -> certificate_reload.tls.Fresh:
@@ -359,3 +357,20 @@ def test_others_are_not_renewed(tmp_path: Path) -> None:
     with renewing(settings) as files:
         assert files == Files(tmp_path / "tls.pem", tmp_path / "tls-key.pem")
     assert (tmp_path / "tls.pem").read_bytes() == before
+
+
+def test_a_failed_renewal_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    certificates.issue(tmp_path, names=["localhost"], now=datetime.now(UTC) - timedelta(days=300))
+    key = (tmp_path / "ca-key.pem").read_bytes()
+    (tmp_path / "ca-key.pem").unlink()
+    renewer = Renewer(tmp_path)
+    for _ in range(3):
+        renewer.renew_if_due()
+    [record] = caplog.records
+    assert record.levelno == logging.ERROR
+    assert "cannot be renewed" in record.getMessage()
+    (tmp_path / "ca-key.pem").write_bytes(key)
+    renewer.renew_if_due()
+    renewer.renew_if_due()
+    assert [record.levelno for record in caplog.records] == [logging.ERROR, logging.INFO]

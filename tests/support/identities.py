@@ -1,4 +1,4 @@
-"""Certificates as callers may come with: good ones, and each thing that can be wrong with one."""
+"""Client certificates of every kind, valid and invalid."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Identity:
-    """A certificate and its key, as files."""
+    """A certificate and its key, also as files."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
@@ -33,21 +33,21 @@ def identity(
     *,
     names: Sequence[str] = (),
     usages: Sequence[x509.ObjectIdentifier] = (CLIENT,),
-    begins: timedelta = -DAY,
-    ends: timedelta = DAY,
-    authority: bool = False,
+    not_before: timedelta = -DAY,
+    not_after: timedelta = DAY,
+    is_ca: bool = False,
 ) -> Identity:
-    """Make one.
+    """Create a certificate.
 
     Args:
-        folder: where its files shall be.
+        folder: the folder for its files.
         name: its common name.
-        signer: who signs it; without, it does so itself.
-        names: as ``DNS:localhost``, ``URI:spiffe://a/b``, ``email:a@b.c`` or ``IP:::1``.
-        usages: what it is for; nothing in particular if there are none.
-        begins: when it begins to be good, from now.
-        ends: when it ends to be.
-        authority: whether it may sign others.
+        signer: its CA; None for a self-signed certificate.
+        names: its subject alternative names: ``DNS:localhost``, ``URI:spiffe://a/b``, ``email:a@b.c`` or ``IP:::1``.
+        usages: its extended key usages; empty for any usage.
+        not_before: the start of its lifetime, from now.
+        not_after: when it expires, from now.
+        is_ca: whether it may sign other certificates.
     """
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)] if name else [])
@@ -57,14 +57,14 @@ def identity(
         .issuer_name(subject if signer is None else signer.certificate.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now + begins)
-        .not_valid_after(now + ends)
-        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        .not_valid_before(now + not_before)
+        .not_valid_after(now + not_after)
+        .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
     )
-    if usages and not authority:
+    if usages and not is_ca:
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
     if names:
-        builder = builder.add_extension(x509.SubjectAlternativeName(list(map(_general, names))), critical=not name)
+        builder = builder.add_extension(x509.SubjectAlternativeName(list(map(_parse_name, names))), critical=not name)
     certificate = builder.sign(key if signer is None else signer.key, hashes.SHA256())
     stem = folder / f"{certificate.serial_number:x}"
     files = stem.with_suffix(".pem"), stem.with_suffix(".key")
@@ -73,7 +73,7 @@ def identity(
     return Identity(certificate, key, files)
 
 
-def _general(name: str) -> x509.GeneralName:
+def _parse_name(name: str) -> x509.GeneralName:
     kind, _, value = name.partition(":")
     if kind == "IP":
         return x509.IPAddress(ipaddress.ip_address(value))

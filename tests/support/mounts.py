@@ -53,15 +53,15 @@ class Mount:
         shutil.rmtree(self.folder / f"..{number - 1}", ignore_errors=True)
 
 
-def secret(authority: signing.Authority | None = None, *, days_ago: float = 0) -> Contents:
+def secret(authority: signing.CertificateAuthority | None = None, *, days_ago: float = 0) -> Contents:
     """A good pair, and the authority that issued it."""
     now = datetime.now(UTC) - timedelta(days=days_ago)
-    authority = authority or signing.first(now)
+    authority = authority or signing.create_ca(now)
     chain, key = signing.sign_server(authority, NAMES, now)
     return _contents(authority, chain, key)
 
 
-def client_files(authority: signing.Authority, name: str = "client") -> Contents:
+def client_files(authority: signing.CertificateAuthority, name: str = "client") -> Contents:
     """A pair of somebody who calls."""
     return _contents(authority, *signing.sign_client(authority, name, datetime.now(UTC)))
 
@@ -77,7 +77,7 @@ def _contents(authority, chain, key: ec.EllipticCurvePrivateKey) -> Contents:
 def bad_secrets() -> dict[str, Contents]:
     """What should never be delivered, and is."""
     good, other = secret(), secret()
-    authority = signing.first(datetime.now(UTC))
+    authority = signing.create_ca(datetime.now(UTC))
     certificate, key = good["tls.crt"], good["tls.key"]
     private = load_pem_private_key(key, None)
     locked = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))

@@ -53,7 +53,7 @@ class Swapped:
 @contextmanager
 def swapped(folder: Path, secrets: list[Contents], *options: object, **environment: str) -> Iterator[Swapped]:
     """A server on the first of these, which takes callers of the authority in them."""
-    authority = signing.first(datetime.now(UTC))
+    authority = signing.create_ca(datetime.now(UTC))
     for contents in secrets:
         contents["ca.crt"] += secret(authority)["ca.crt"]
     mount = Mount(folder / "mount", secrets[0])

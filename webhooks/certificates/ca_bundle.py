@@ -1,4 +1,4 @@
-"""Bundles: the authorities that callers are to trust, as a registration's ``caBundle`` holds them."""
+"""CA bundles: the CAs that API servers trust, in the field ``caBundle`` of a webhook configuration."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -11,46 +11,52 @@ from webhooks.certificates import pem, signing
 from webhooks.certificates.pairs import ServingPair
 from webhooks.errors import ConfigurationError
 
-MOST = 8  # authorities; a server that is given a new one at every start would have a bundle grow without end
+MAX_CAS = 8  # a server that creates a new CA at every start would let a bundle grow without limit
 
 
-def of(directory: Path, certificate: Path | None) -> Path:
-    """Where a server's bundle is: among its own certificates, or beside somebody else's, as in a Secret."""
-    return ServingPair.of(directory).ca if certificate is None else certificate.with_name("ca.crt")
+def path_for(directory: Path, certificate: Path | None) -> Path:
+    """Return the path of the bundle of a server.
+
+    Args:
+        directory: the directory of our own CA.
+        certificate: the serving certificate of another CA, whose bundle is ``ca.crt`` next to it, as in a Secret; None
+            for one of our own CA.
+    """
+    return ServingPair.from_directory(directory).ca if certificate is None else certificate.with_name("ca.crt")
 
 
 def read(path: Path) -> list[x509.Certificate]:
-    """The authorities in a file.
+    """Read the CAs in a file, without the expired ones.
 
     Raises:
-        ConfigurationError: there is none, or one that has ended, or something else.
+        ConfigurationError: the file has no valid CA, or contains something else.
     """
-    found = pem.certificates_in(path)
-    if not found:
+    certificates = pem.read_certificates(path)
+    if not certificates:
         raise ConfigurationError(f"{path}: no such file")
-    now = datetime.now(UTC)
-    for each in found:
-        if not signing.is_authority(each):
+    for certificate in certificates:
+        if not signing.is_ca(certificate):
             raise ConfigurationError(
-                f"{path}: {each.subject.rfc4514_string()} is no authority: API servers trust those"
+                f"{path}: {certificate.subject.rfc4514_string()} is not a CA certificate: API servers trust only CAs"
             )
-    lasting = [each for each in found if each.not_valid_after_utc > now]
-    if not lasting:
-        raise ConfigurationError(f"{path}: all authorities in it have ended")
-    return lasting
+    now = datetime.now(UTC)
+    valid = [certificate for certificate in certificates if certificate.not_valid_after_utc > now]
+    if not valid:
+        raise ConfigurationError(f"{path}: all CAs in it have expired")
+    return valid
 
 
-def joined(own: Sequence[x509.Certificate], others: Iterable[x509.Certificate]) -> list[x509.Certificate]:
-    """Our authorities, then others that have not ended: other servers may still have certificates of theirs.
+def merge(own: Sequence[x509.Certificate], others: Iterable[x509.Certificate]) -> list[x509.Certificate]:
+    """Merge our CAs with the others that have not expired: other servers may still use certificates of those.
 
-    Of too many, the oldest go.
+    Beyond `MAX_CAS`, the oldest ones are dropped.
     """
     now = datetime.now(UTC)
-    lasting = [each for each in dict.fromkeys(others) if each not in own and each.not_valid_after_utc > now]
-    lasting.sort(key=lambda each: each.not_valid_before_utc, reverse=True)
-    return [*own, *lasting][: max(MOST, len(own))]
+    valid = [ca for ca in dict.fromkeys(others) if ca not in own and ca.not_valid_after_utc > now]
+    valid.sort(key=lambda ca: ca.not_valid_before_utc, reverse=True)
+    return [*own, *valid][: max(MAX_CAS, len(own))]
 
 
-def written(authorities: Iterable[x509.Certificate]) -> bytes:
-    """Authorities in PEM form."""
-    return b"".join(each.public_bytes(Encoding.PEM) for each in authorities)
+def to_pem(cas: Iterable[x509.Certificate]) -> bytes:
+    """Encode CAs as PEM."""
+    return b"".join(ca.public_bytes(Encoding.PEM) for ca in cas)

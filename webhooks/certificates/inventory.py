@@ -1,9 +1,10 @@
-"""What is in files: every certificate, what it is for, how long it lasts, and whether its key is there."""
+"""Lists the certificates in files: their names, their lifetime, and whether their keys are present."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Self
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -14,50 +15,50 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from cryptography.x509.oid import NameOID
 
 from webhooks.certificates import signing, storage
-from webhooks.errors import ConfigurationError
+from webhooks.errors import ConfigurationError, printable
 
 _SUFFIXES = (".pem", ".crt", ".cer", ".key")
-_CERTIFICATE, _KEY = b"-----BEGIN CERTIFICATE-----", b"PRIVATE KEY-----"
+_CERTIFICATE_MARKER, _KEY_MARKER = b"-----BEGIN CERTIFICATE-----", b"PRIVATE KEY-----"
 _CURVES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One certificate.
+class CertificateEntry:
+    """A certificate in a file.
 
     Attributes:
-        file: where it is.
-        certificate: what it is.
-        key_file: where its private key is; None where none of the files has it.
+        path: the file.
+        certificate: the certificate.
+        key_path: the file of its private key; None if no listed file contains it.
     """
 
-    file: Path
+    path: Path
     certificate: x509.Certificate
-    key_file: Path | None
+    key_path: Path | None
 
     @property
     def subject(self) -> str:
-        """Whose it is."""
-        return _named(self.certificate.subject)
+        """The common name of its subject, or the whole name."""
+        return _format_name(self.certificate.subject)
 
     @property
     def issuer(self) -> str:
-        """Who signed it."""
-        return _named(self.certificate.issuer)
+        """The common name of its issuer, or the whole name."""
+        return _format_name(self.certificate.issuer)
 
     @property
     def names(self) -> list[str]:
-        """The DNS names and IP addresses it is for."""
-        return signing.names(self.certificate)
+        """Its DNS names and IP addresses."""
+        return signing.list_names(self.certificate)
 
     @property
-    def ends(self) -> datetime:
-        """When it ends."""
+    def not_after(self) -> datetime:
+        """When it expires."""
         return self.certificate.not_valid_after_utc
 
     @property
     def key_type(self) -> str:
-        """The kind of its key and the size of it."""
+        """The algorithm and size of its key."""
         key = self.certificate.public_key()
         if isinstance(key, ec.EllipticCurvePublicKey):
             return f"ECDSA {_CURVES.get(key.curve.name, key.curve.name)}"
@@ -67,83 +68,88 @@ class Entry:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of it, as browsers and ``openssl x509 -fingerprint`` write it."""
+        """Its SHA-256 fingerprint, in the format of browsers and ``openssl x509 -fingerprint``."""
         return self.certificate.fingerprint(SHA256()).hex(":").upper()
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What was found.
+    """The certificates in some files.
 
     Attributes:
-        entries: the certificates, in the order of the files and in them.
-        faults: what is wrong with files.
+        entries: the certificates, in the order of the files and of their contents.
+        errors: the messages about files that cannot be read.
     """
 
-    entries: list[Entry]
-    faults: list[str]
+    entries: list[CertificateEntry]
+    errors: list[str]
 
+    @classmethod
+    def from_paths(cls, paths: Iterable[Path]) -> Self:
+        """Read files, and in folders those whose names look like certificates and keys.
 
-def inventory(paths: Iterable[Path]) -> Inventory:
-    """Read files, and those in folders that are named like certificates and keys.
-
-    A key is looked for in all of them, and under the usual names beside each.
-    """
-    found: list[tuple[Path, x509.Certificate]] = []
-    keys: dict[bytes, Path] = {}
-    faults: list[str] = []
-    for path in paths:
-        for file in _files(path):
+        The key of a certificate is searched in all of them, and in the usual files next to each.
+        """
+        certificates: list[tuple[Path, x509.Certificate]] = []
+        keys: dict[bytes, Path] = {}
+        errors: list[str] = []
+        for path in (file for given in paths for file in _list_files(given)):
             try:
-                found += [(file, certificate) for certificate in _certificates(file)]
-                keys |= {bits: each for each in (file, *_beside(file)) if (bits := _key(each)) is not None}
+                certificates += [(path, certificate) for certificate in _read_certificates(path)]
+                for key_path in (path, *_find_key_files(path)):
+                    public_key = _read_public_key(key_path)
+                    if public_key is not None:
+                        keys[public_key] = key_path
             except ConfigurationError as error:
-                faults.append(str(error))
-    entries = [Entry(file, certificate, keys.get(_bits(certificate))) for file, certificate in found]
-    return Inventory(entries, faults)
+                errors.append(str(error))
+        entries = [
+            CertificateEntry(path, certificate, keys.get(_encode_public_key(certificate)))
+            for path, certificate in certificates
+        ]
+        return cls(entries, errors)
 
 
-def _files(path: Path) -> Sequence[Path]:
+def _list_files(path: Path) -> Sequence[Path]:
     if not path.is_dir():
         return [path]
-    return sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES and not each.name.startswith("."))
+    return sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES and not file.name.startswith("."))
 
 
-def _beside(file: Path) -> list[Path]:
-    names = (f"{file.stem}-key.pem", f"{file.stem}.key")
-    return [path for name in names if (path := file.with_name(name)).is_file()]
+def _find_key_files(path: Path) -> list[Path]:
+    names = (f"{path.stem}-key.pem", f"{path.stem}.key")
+    return [key_path for name in names if (key_path := path.with_name(name)).is_file()]
 
 
-def _certificates(file: Path) -> list[x509.Certificate]:
-    content = storage.read(file)
+def _read_certificates(path: Path) -> list[x509.Certificate]:
+    content = storage.read(path)
     if content is None:
-        raise ConfigurationError(f"{file}: no such file or folder")
-    if _KEY in content and _CERTIFICATE not in content:
+        raise ConfigurationError(f"{path}: no such file or folder")
+    if _KEY_MARKER in content and _CERTIFICATE_MARKER not in content:
         return []
     try:
         certificates = x509.load_pem_x509_certificates(content)
-        for certificate in certificates:
-            signing.names(certificate), certificate.public_key(), certificate.subject, certificate.issuer
+        for certificate in certificates:  # these fields are decoded only now
+            signing.list_names(certificate), certificate.public_key(), certificate.subject, certificate.issuer
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise ConfigurationError(f"{file}: no certificate in PEM form") from error
+        raise ConfigurationError(f"{path}: not a certificate in PEM form") from error
     return certificates
 
 
-def _key(file: Path) -> bytes | None:
-    content = storage.read(file)
-    if content is None or _KEY not in content:
+def _read_public_key(path: Path) -> bytes | None:
+    """Return the public part of the private key in a file; None if there is none."""
+    content = storage.read(path)
+    if content is None or _KEY_MARKER not in content:
         return None
     try:
-        return _bits(load_pem_private_key(content, password=None))
+        return _encode_public_key(load_pem_private_key(content, password=None))
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise ConfigurationError(f"{file}: no private key in PEM form that is readable without a password") from error
+        raise ConfigurationError(f"{path}: not a private key in PEM form without a password") from error
 
 
-def _bits(owner: x509.Certificate | PrivateKeyTypes) -> bytes:
+def _encode_public_key(owner: x509.Certificate | PrivateKeyTypes) -> bytes:
     return owner.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
-def _named(name: x509.Name) -> str:
-    common = name.get_attributes_for_oid(NameOID.COMMON_NAME)
-    text = str(common[0].value) if common else name.rfc4514_string()
-    return "".join(character if character.isprintable() else f"\\x{ord(character):02x}" for character in text)
+def _format_name(name: x509.Name) -> str:
+    common_names = name.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return printable(str(common_names[0].value) if common_names else name.rfc4514_string())

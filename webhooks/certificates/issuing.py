@@ -1,7 +1,7 @@
-"""Issuing into a directory, and renewing what is there: of our own files alone.
+"""Issues certificates into a directory. Only files that were issued here are replaced.
 
-Finding that what is there is good needs nothing but the standard library, which keeps starting quick; ``cryptography``
-is imported where something has to be made.
+Checking existing files requires only the standard library, which keeps the start fast: ``cryptography`` is imported
+only to issue something.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from webhooks.certificates import pairs, storage
-from webhooks.certificates.names import check_caller, default_names, normal
+from webhooks.certificates.names import check_client_name, default_names, normalize
 from webhooks.certificates.pairs import ClientPair, ServingPair, ValidPair
 from webhooks.errors import ConfigurationError
 
@@ -20,114 +20,115 @@ logger = logging.getLogger("webhooks.certificates")
 
 
 def ensure(directory: Path, *, names: Sequence[str] = (), now: datetime | None = None) -> ServingPair:
-    """The serving pair in a directory: the one that is there, if it will do, or else a new one.
+    """Return the serving pair of a directory, and issue a new one if the present one is not usable.
 
-    It will do if the key is the certificate's, ``ca.pem`` verifies it, it is for all the names and not yet due for
-    renewal. A new one is for the names that the one before was for, or else for the `default_names`, too. Any number of
-    processes may start at once: one issues, the others wait for it and take what it made. Where a pair is only due, but
-    cannot be renewed, it will do, with a warning.
+    It is usable if the key matches the certificate, ``ca.pem`` verifies the certificate, it contains all the names, and
+    its renewal is not due. A new certificate also contains the names of the previous one, or else the `default_names`.
+    Any number of processes may start at once: one of them issues, and the others wait for it. If a renewal is due and
+    fails, the present pair is used, with a warning.
 
     Args:
-        directory: where the files are or shall be: ``ca.pem``, ``ca-key.pem``, ``tls.pem``, ``tls-key.pem``.
-        names: DNS names and IP addresses that it must be for.
-        now: the time.
+        directory: the directory of ``ca.pem``, ``ca-key.pem``, ``tls.pem`` and ``tls-key.pem``.
+        names: DNS names and IP addresses that the certificate must contain.
+        now: the current time.
 
     Raises:
-        ConfigurationError: for a name that is neither, a directory that cannot be written, and a file that cannot
-            be read, holds something else, is missing beside another or is not ours; it names the file and the remedy.
+        ConfigurationError: a name is neither a DNS name nor an IP address; the directory cannot be written; or a file
+            cannot be read, contains something else, is missing next to another, or was not issued here.
     """
     now = now or datetime.now(UTC)
-    wanted = normal(names)
-    pair = ServingPair.of(directory)
-    if _is_good(pair, wanted, now):
+    required = normalize(names)
+    pair = ServingPair.from_directory(directory)
+    if _is_usable(pair, required, now):
         return pair
     try:
         with storage.locked(directory):
-            if not _is_good(pair, wanted, now):  # now that nobody else is at it
-                reissue(pair, wanted, now)
+            if not _is_usable(pair, required, now):  # another process may have issued it before we got the lock
+                reissue(pair, required, now)
     except ConfigurationError as error:
-        sound = ValidPair.found(pair, wanted)
-        if sound is None or not sound.is_valid(now):
+        valid_pair = ValidPair.load(pair, required)
+        if valid_pair is None or not valid_pair.is_valid(now):
             raise
-        logger.warning("%s ends on %s and is not renewed: %s", pair.certificate, f"{sound.leaf.ends:%F}", error)
+        expiry = f"{valid_pair.leaf.not_after:%F}"
+        logger.warning("%s expires on %s and cannot be renewed: %s", pair.certificate, expiry, error)
     return pair
 
 
-def _is_good(pair: ServingPair, names: Sequence[str], now: datetime) -> bool:
-    sound = ValidPair.found(pair, names)
-    return sound is not None and sound.is_valid(now) and not sound.is_due(now)
+def _is_usable(pair: ServingPair, names: Sequence[str], now: datetime) -> bool:
+    valid_pair = ValidPair.load(pair, names)
+    return valid_pair is not None and valid_pair.is_valid(now) and not valid_pair.is_renewal_due(now)
 
 
 def issue(directory: Path, *, names: Sequence[str] = (), now: datetime | None = None) -> ServingPair:
-    """Make a new serving pair, in the place of one of ours that may be there.
+    """Issue a new serving pair, and replace the previous one if it was issued here.
 
-    The authority in the directory signs it; one is made where there is none, and followed when it is due.
-    Keys are ECDSA P-256. An authority lasts ten years, the server's certificate one year.
+    It is signed by the CA of the directory, which is created if absent and rotated if due. Keys are ECDSA P-256. A CA
+    is valid for ten years, a serving certificate for one year.
 
     Args:
-        directory: where the files shall be; it is made if it is absent.
-        names: the DNS names and IP addresses the server is called by; none for those of the pair that is there, or the
+        directory: the directory for the files. It is created if absent.
+        names: the DNS names and IP addresses of the server; if empty, those of the previous pair, or else the
             `default_names`.
-        now: the time.
+        now: the current time.
 
     Raises:
-        ConfigurationError: as `ensure` does.
+        ConfigurationError: see `ensure`.
     """
     now = now or datetime.now(UTC)
-    wanted = normal(names)
-    pair = ServingPair.of(directory)
+    requested = normalize(names)
+    pair = ServingPair.from_directory(directory)
     with storage.locked(directory):
-        before = _names_before(pair)
-        _issue_serving(pair, wanted or before, now)
+        previous = _previous_names(pair)
+        _issue_serving(pair, requested or previous, now)
     return pair
 
 
 def issue_client(directory: Path, name: str, *, now: datetime | None = None) -> ClientPair:
-    """Make a certificate for a caller: ``NAME.pem`` and ``NAME-key.pem``, in the place of any of ours that are there.
+    """Issue ``NAME.pem`` and ``NAME-key.pem`` for a client, and replace previous ones that were issued here.
 
-    The authority in the directory signs it, as with `issue`. It lasts one year, and serves for nothing but to
-    show a server who is calling.
+    The certificate is signed by the CA of the directory, see `issue`. It is valid for one year, and only for client
+    authentication.
 
     Args:
-        directory: where the authority is and the files shall be.
-        name: the caller's common name, which is the name of the files as well.
-        now: the time.
+        directory: the directory of the CA and for the files.
+        name: the common name of the client, and the name of the files.
+        now: the current time.
 
     Raises:
-        ConfigurationError: for a name that is no file name or is taken by the files of `issue`, and as
-            `ensure` does.
+        ConfigurationError: the name is not usable as a file name, or reserved for the files of `issue`; or see
+            `ensure`.
     """
     from webhooks.certificates import signing
-    from webhooks.certificates.authority import authority
+    from webhooks.certificates.ca import ensure_ca
 
-    check_caller(name)
+    check_client_name(name)
     now = now or datetime.now(UTC)
     pair = ClientPair(directory / f"{name}.pem", directory / f"{name}-key.pem")
     with storage.locked(directory):
-        pairs.replaceable(pair)
-        pairs.write(pair, *signing.sign_client(authority(directory, now), name, now))
+        pairs.check_replaceable(pair)
+        pairs.write(pair, *signing.sign_client(ensure_ca(directory, now), name, now))
     return pair
 
 
 def _issue_serving(pair: ServingPair, names: Sequence[str], now: datetime) -> None:
     from webhooks.certificates import signing
-    from webhooks.certificates.authority import authority
+    from webhooks.certificates.ca import ensure_ca
 
-    pairs.write(pair, *signing.sign_server(authority(pair.ca.parent, now), names, now))
+    pairs.write(pair, *signing.sign_server(ensure_ca(pair.ca.parent, now), names, now))
 
 
-def reissue(pair: ServingPair, covering: Sequence[str], now: datetime) -> None:
-    """Make a new pair for the names of the one that is there, if there is one, and for others; in a locked directory.
+def reissue(pair: ServingPair, names: Sequence[str], now: datetime) -> None:
+    """Issue a new pair for the names of the previous one and for additional names. The directory must be locked.
 
     Raises:
-        ConfigurationError: as `ensure` does.
+        ConfigurationError: see `ensure`.
     """
-    _issue_serving(pair, normal([*_names_before(pair), *covering]), now)
+    _issue_serving(pair, normalize([*_previous_names(pair), *names]), now)
 
 
-def _names_before(pair: ServingPair) -> list[str]:
-    """The names of the pair that is there and may be replaced; without one, the usual ones."""
+def _previous_names(pair: ServingPair) -> list[str]:
+    """Return the names of the pair that is about to be replaced, or else the default names."""
     from webhooks.certificates import signing
 
-    leaf = pairs.replaceable(pair)
-    return default_names() if leaf is None else signing.names(leaf)
+    certificate = pairs.check_replaceable(pair)
+    return default_names() if certificate is None else signing.list_names(certificate)

@@ -1,4 +1,4 @@
-"""Pairs of a certificate and its key, as files: what is good, what may be replaced, and how that is done."""
+"""Certificates and keys as pairs of files: which are valid, which may be replaced, and how they are written."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from webhooks.certificates import verification
-from webhooks.certificates.names import as_address
-from webhooks.certificates.validity import Validity
+from webhooks.certificates.names import parse_address
+from webhooks.certificates.verification import Validity
 from webhooks.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ServingPair:
-    """The files a server needs, and the one its callers need.
+    """The files of a server, and the file that its clients need.
 
     Attributes:
-        ca: what a caller trusts, a registration's ``caBundle``: the authority's certificate, and while callers may
-            still know only the one before it, that one's.
-        certificate: the server's certificate, with its chain.
-        key: the private key of it.
+        ca: the CA bundle for clients, as in ``caBundle``: our CA, and after a rotation also the previous one, until it
+            expires.
+        certificate: the serving certificate with its chain.
+        key: its private key.
     """
 
     ca: Path
@@ -35,18 +35,18 @@ class ServingPair:
     key: Path
 
     @classmethod
-    def of(cls, directory: Path) -> Self:
-        """The pair of a directory."""
+    def from_directory(cls, directory: Path) -> Self:
+        """Return the paths of the pair of a directory."""
         return cls(directory / "ca.pem", directory / "tls.pem", directory / "tls-key.pem")
 
 
 @dataclass(frozen=True, slots=True)
 class ClientPair:
-    """The files a caller needs to show who it is.
+    """The files that authenticate a client.
 
     Attributes:
-        certificate: the client's certificate, with its chain.
-        key: the private key of it.
+        certificate: the client certificate with its chain.
+        key: its private key.
     """
 
     certificate: Path
@@ -55,64 +55,67 @@ class ClientPair:
 
 @dataclass(frozen=True, slots=True)
 class ValidPair:
-    """A serving pair that callers accept while it lasts.
+    """The lifetimes of a serving pair that clients accept.
 
     Attributes:
-        leaf: the time of the server's certificate.
-        authorities: the times of those that callers trust.
+        leaf: of the serving certificate.
+        cas: of the CAs that clients trust.
     """
 
     leaf: Validity
-    authorities: list[Validity]
+    cas: list[Validity]
 
     @classmethod
-    def found(cls, pair: ServingPair, names: Sequence[str] = ()) -> Self | None:
-        """What is there; None if callers would not accept it, or not for these names, whatever the time."""
-        serving, calling = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), verification.client_context(verification.ANY_TIME)
+    def load(cls, pair: ServingPair, names: Sequence[str] = ()) -> Self | None:
+        """Load a pair; return None if clients would reject it at any time, or if it lacks one of the names."""
+        server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), verification.client_context(verification.ANY_TIME)
         try:
-            serving.load_cert_chain(pair.certificate, pair.key, password="")  # never ask on the terminal
-            calling.load_verify_locations(pair.ca)
-            certificate = verification.shown(serving, calling)
+            server.load_cert_chain(pair.certificate, pair.key, password="")  # never prompt on the terminal
+            client.load_verify_locations(pair.ca)
+            certificate = verification.peer_certificate(server, client)
         except (OSError, ValueError):
             return None
-        covered = {as_address(name) or name.lower() for _, name in certificate.get("subjectAltName", ())}
-        if not covered.issuperset(names):
+        present = {parse_address(name) or name.lower() for _, name in certificate.get("subjectAltName", ())}
+        if not present.issuperset(names):
             return None
-        return cls(Validity.told(certificate), [Validity.told(each) for each in calling.get_ca_certs()])
+        return cls(Validity.from_peercert(certificate), list(map(Validity.from_peercert, client.get_ca_certs())))
 
     def is_valid(self, now: datetime) -> bool:
-        """Whether callers accept it at that time."""
-        return self.leaf.begins <= now < self.leaf.ends
+        """Whether clients accept it at that time."""
+        return self.leaf.not_before <= now < self.leaf.not_after
 
-    def is_due(self, now: datetime) -> bool:
-        """Whether it is to be renewed, or an authority has ended and callers need not be given it any more."""
-        ended = any(each.ends <= now for each in self.authorities)
-        return ended or self.leaf.is_due(now) or max(self.authorities).is_due(now)
+    def is_renewal_due(self, now: datetime) -> bool:
+        """Whether it has to be renewed, or clients trust a CA that has expired."""
+        has_expired_ca = any(ca.not_after <= now for ca in self.cas)
+        return has_expired_ca or self.leaf.is_renewal_due(now) or max(self.cas).is_renewal_due(now)
 
 
-def replaceable(pair: ServingPair | ClientPair) -> x509.Certificate | None:
-    """The certificate that is there, which may be replaced; None for none.
+def check_replaceable(pair: ServingPair | ClientPair) -> x509.Certificate | None:
+    """Check that a pair may be replaced.
+
+    Returns:
+        The present certificate; None if there is none.
 
     Raises:
-        ConfigurationError: it is somebody else's, or cannot be read.
+        ConfigurationError: it was not issued here, or cannot be read.
     """
     from webhooks.certificates import pem, signing
 
-    certificates, key = pem.certificates_in(pair.certificate), pem.key_in(pair.key)
+    certificates, key = pem.read_certificates(pair.certificate), pem.read_key(pair.key)
     if certificates and not signing.is_ours(certificates[0]):
         raise ConfigurationError(
-            f"{pair.certificate}: not issued here, so it is not replaced: choose another directory, let whoever issued "
-            "it renew it, or remove it with its key"
+            f"{pair.certificate}: not issued here, so it is not replaced: choose another directory, renew it where it "
+            "was issued, or remove it with its key"
         )
     if not certificates and key:
         raise ConfigurationError(
-            f"{pair.key}: a key without its certificate {pair.certificate.name}, which may be anybody's: remove it"
+            f"{pair.key}: a key without its certificate {pair.certificate.name}, so its owner is unknown: remove it"
         )
     return certificates[0] if certificates else None
 
 
 def write(pair: ServingPair | ClientPair, chain: Sequence[x509.Certificate], key: EllipticCurvePrivateKey) -> None:
-    """Write a pair: the certificate first, which tells whose the key is, should we be stopped in between.
+    """Write a pair. The certificate is first: after a crash in between it shows that the pair was issued here.
 
     Raises:
         ConfigurationError: a file cannot be written.

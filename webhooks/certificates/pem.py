@@ -1,4 +1,4 @@
-"""Certificates and keys in files, in PEM form."""
+"""Reads and writes certificates and keys in PEM form."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,35 +12,37 @@ from webhooks.certificates import storage
 from webhooks.errors import ConfigurationError
 
 
-def certificates_in(path: Path) -> list[x509.Certificate]:
-    """The certificates in a file, which are at least one; none where there is no file.
+def read_certificates(path: Path) -> list[x509.Certificate]:
+    """Read the certificates in a file; return an empty list if there is no file.
 
     Raises:
-        ConfigurationError: it cannot be read, or holds something else.
+        ConfigurationError: the file cannot be read, or is not one or more certificates.
     """
     content = storage.read(path)
     if content is None:
         return []
     try:
-        return certificates_of(content)
+        return parse_certificates(content)
     except ValueError as error:
-        raise ConfigurationError(f"{path}: no certificate in PEM form: put the right one back, or remove it") from error
+        raise ConfigurationError(
+            f"{path}: not a certificate in PEM form: restore the right file, or remove it"
+        ) from error
 
 
-def certificates_of(content: bytes) -> list[x509.Certificate]:
-    """The certificates in PEM form, which are at least one.
+def parse_certificates(content: bytes) -> list[x509.Certificate]:
+    """Parse one or more certificates in PEM form.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: the content is something else.
     """
     return x509.load_pem_x509_certificates(content)
 
 
-def key_in(path: Path) -> EllipticCurvePrivateKey | None:
-    """The private key in a file; None where there is no file.
+def read_key(path: Path) -> EllipticCurvePrivateKey | None:
+    """Read the private key in a file; return None if there is no file.
 
     Raises:
-        ConfigurationError: it cannot be read, or holds something else.
+        ConfigurationError: the file cannot be read, or is not an EC key without a password.
     """
     content = storage.read(path)
     if content is None:
@@ -50,23 +52,25 @@ def key_in(path: Path) -> EllipticCurvePrivateKey | None:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, EllipticCurvePrivateKey):
-        raise ConfigurationError(f"{path}: no plain EC key in PEM form: put the right one back, or remove it")
+        raise ConfigurationError(
+            f"{path}: not an EC key in PEM form without a password: restore the right file, or remove it"
+        )
     return key
 
 
 def write_certificates(path: Path, certificates: Iterable[x509.Certificate]) -> None:
-    """Put certificates into a file.
+    """Write certificates to a file.
 
     Raises:
-        ConfigurationError: it cannot be written.
+        ConfigurationError: the file cannot be written.
     """
-    storage.write(path, b"".join(each.public_bytes(Encoding.PEM) for each in certificates), 0o644)
+    storage.write(path, b"".join(certificate.public_bytes(Encoding.PEM) for certificate in certificates), 0o644)
 
 
 def write_key(path: Path, key: EllipticCurvePrivateKey) -> None:
-    """Put a private key into a file that only its owner reads.
+    """Write a private key to a file that only its owner can read.
 
     Raises:
-        ConfigurationError: it cannot be written.
+        ConfigurationError: the file cannot be written.
     """
     storage.write(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), 0o600)

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, in a directory that one process at a time changes."""
+"""Reads files, and writes them atomically, in a directory that one process at a time changes."""
 
 import fcntl
 import os
@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from webhooks.errors import ConfigurationError
+from webhooks.errors import ConfigurationError, unreadable, unwritable
 
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """The directory, made if it is absent, for this process alone.
+    """Lock a directory for this process. It is created if absent.
 
     Raises:
-        ConfigurationError: it cannot be made or locked.
+        ConfigurationError: it cannot be created or locked.
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -36,15 +36,13 @@ def _lock(directory: Path, descriptor: int) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> ConfigurationError:
-    reason = error.strerror or error
-    return ConfigurationError(
-        f"{path}: cannot be written ({reason}): choose a directory that this user can write, "
-        "or give the server a certificate and key"
+    return unwritable(
+        path, error, "choose a directory that this user can write, or give the server a certificate and key"
     )
 
 
 def read(path: Path) -> bytes | None:
-    """What is in a file; None where there is none.
+    """Return the content of a file; None if there is no file.
 
     Raises:
         ConfigurationError: it cannot be read.
@@ -54,16 +52,14 @@ def read(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise ConfigurationError(
-            f"{path}: cannot be read ({error.strerror or error}): make it readable to this user, or remove it"
-        ) from error
+        raise unreadable(path, error, "make it readable to this user, or remove it") from error
 
 
 def write(path: Path, content: bytes, mode: int) -> None:
-    """Put a file in its place whole or not at all.
+    """Write a file atomically.
 
     Raises:
-        ConfigurationError: it cannot be written; nothing has changed then.
+        ConfigurationError: it cannot be written, and is unchanged.
     """
     temporary = path.with_name(f".{path.stem}.{os.urandom(8).hex()}.pem")
     try:

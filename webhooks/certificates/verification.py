@@ -1,25 +1,52 @@
-"""What a caller sees of a server, found by a handshake in memory: with the standard library alone, which is quick."""
+"""Verifies serving certificates the way clients do, by a TLS handshake in memory. Uses only the standard library."""
 
 import ssl
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Self
 
-ANY_TIME = 0x200000  # X509_V_FLAG_NO_CHECK_TIME of OpenSSL, for which the library has no name
+ANY_TIME = 0x200000  # X509_V_FLAG_NO_CHECK_TIME of OpenSSL, which the module ssl does not define
 
 
-def shown(serving: ssl.SSLContext, calling: ssl.SSLContext) -> dict[str, Any]:
-    """The server's certificate as a verifying caller gets it, in the form of `ssl.SSLSocket.getpeercert`.
+class Validity(NamedTuple):
+    """The lifetime of a certificate.
+
+    Attributes:
+        not_before: its start.
+        not_after: when it expires.
+    """
+
+    not_before: datetime
+    not_after: datetime
+
+    @classmethod
+    def from_peercert(cls, certificate: Mapping[str, Any]) -> Self:
+        """Read the lifetime of a certificate in the form of `ssl.SSLSocket.getpeercert`."""
+        return cls(*(_parse_time(certificate[name]) for name in ("notBefore", "notAfter")))
+
+    def is_renewal_due(self, now: datetime) -> bool:
+        """Whether two thirds of the lifetime have passed. The rest is a reserve to fix a renewal that fails."""
+        return now >= self.not_before + (self.not_after - self.not_before) * 2 / 3
+
+
+def _parse_time(text: str) -> datetime:
+    return datetime.fromtimestamp(ssl.cert_time_to_seconds(text), UTC)
+
+
+def peer_certificate(server_context: ssl.SSLContext, client_context: ssl.SSLContext) -> dict[str, Any]:
+    """Return the server's certificate as a client gets and verifies it, in the form of `ssl.SSLSocket.getpeercert`.
 
     Args:
-        serving: the server's context.
-        calling: the caller's, which knows whom it trusts.
+        server_context: the context of the server.
+        client_context: the context of the client, with the CAs that it trusts.
 
     Raises:
-        ssl.SSLError: the caller refuses the certificate, or the server cannot use its key.
+        ssl.SSLError: the client rejects the certificate, or the server cannot use its key.
     """
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = calling.wrap_bio(to_client, to_server)
-    server = serving.wrap_bio(to_server, to_client, server_side=True)
+    client = client_context.wrap_bio(to_client, to_server)
+    server = server_context.wrap_bio(to_server, to_client, server_side=True)
     for side in (client, server, client):
         with suppress(ssl.SSLWantReadError):
             side.do_handshake()
@@ -27,10 +54,10 @@ def shown(serving: ssl.SSLContext, calling: ssl.SSLContext) -> dict[str, Any]:
 
 
 def client_context(flags: int = 0) -> ssl.SSLContext:
-    """A caller who minds no names, and trusts nobody as yet.
+    """Return the context of a client that accepts any name, and trusts no CA yet.
 
     Args:
-        flags: for verification: of `ssl.VerifyFlags`, or `ANY_TIME`.
+        flags: verification flags: of `ssl.VerifyFlags`, or `ANY_TIME`.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -306,13 +306,13 @@ def _load_ca_bundle(
     if path is None and settings.sync_ca_bundle is not None:
         _check_synced_ca_bundle(settings.sync_ca_bundle, server.policies, name, parts)
         return None
-    path = path or ca_bundle.of(settings.certs_dir, settings.tls_cert)
+    path = path or ca_bundle.path_for(settings.certs_dir, settings.tls_cert)
     if not path.is_file():
         raise ConfigurationError(
             f"{path}: no such file. API servers need the CA of the serving certificate: create one with webhooks certs "
             "issue NAME.NAMESPACE.svc, give --ca-bundle, or let another program set caBundle: --no-ca-bundle"
         )
-    return ca_bundle.written(ca_bundle.read(path))
+    return ca_bundle.to_pem(ca_bundle.read(path))
 
 
 def _check_synced_ca_bundle(

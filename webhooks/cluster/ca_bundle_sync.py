@@ -123,13 +123,13 @@ def _in_step(there: str, own: "Sequence[x509.Certificate]") -> str | None:
     from webhooks.certificates import pem
 
     try:
-        before = pem.certificates_of(base64.b64decode(there, validate=True))
+        before = pem.parse_certificates(base64.b64decode(there, validate=True))
     except (binascii.Error, ValueError):
         before = []  # whatever it is, no API server can use it
-    after = bundle.joined(own, before)
+    after = bundle.merge(own, before)
     if before and set(before) == set(after):
         return None
-    return base64.b64encode(bundle.written(after)).decode()
+    return base64.b64encode(bundle.to_pem(after)).decode()
 
 
 @contextmanager
@@ -152,7 +152,7 @@ def keeping(settings: Settings, meters: MetricRegistry) -> Iterator[None]:
     from webhooks.certificates import ca_bundle as bundle
     from webhooks.cluster import connect
 
-    path = bundle.of(settings.certs_dir, settings.tls_cert)
+    path = bundle.path_for(settings.certs_dir, settings.tls_cert)
     bundle.read(path)
     with connect(settings.kubeconfig, settings.context) as cluster:
         keeper = CaBundleSync(name, path, cluster, meters)

@@ -16,7 +16,7 @@ from webhooks.app.review_metrics import MetricsSnapshot
 from webhooks.errors import ConfigurationError
 from webhooks.server import tls
 from webhooks.settings import Settings
-from webhooks.watch import FileWatcher, run_periodically
+from webhooks.watch import FileWatcher, LastError, run_periodically
 
 logger = logging.getLogger("webhooks.server")
 
@@ -38,11 +38,7 @@ def renewing(settings: Settings) -> Iterator[tls.Files]:
     if own:
         tls.check_callers(files)
         certificates.ensure(settings.certs_dir, names=_names(settings.host))
-    with (
-        run_periodically(certificates.Renewal(settings.certs_dir).attempt, _RENEWAL, "certificates")
-        if own
-        else nullcontext()
-    ):
+    with run_periodically(Renewer(settings.certs_dir).renew_if_due, _RENEWAL, "certificates") if own else nullcontext():
         yield files
 
 
@@ -112,3 +108,26 @@ class CertificateReloader:
     def _present(self) -> list[Path]:
         files = self._files
         return [path for path in (files.certificate, files.key, files.ca, files.client_ca) if path is not None]
+
+
+class Renewer:
+    """Renews the serving pair of a directory when that is due. An error is logged once.
+
+    Args:
+        directory: see `webhooks.certificates.ensure`.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._last_error = LastError()
+
+    def renew_if_due(self) -> None:
+        """Renew it if that is due."""
+        error = ""
+        try:
+            if certificates.renew(self._directory):
+                logger.info("%s: the serving certificate was renewed", self._directory)
+        except ConfigurationError as failure:
+            error = str(failure)
+        if self._last_error.is_new(error):
+            logger.error("the serving certificate cannot be renewed: %s", error)

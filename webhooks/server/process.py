@@ -288,9 +288,9 @@ def answer(
         loop = asyncio.get_running_loop()
 
         def expel(authorities: Sequence[bytes]) -> None:
-            from webhooks.certificates.trust import signed_by_one  # here, since hardly any server ever needs it
+            from webhooks.certificates.signing import is_signed_by_any  # here, since hardly any server ever needs it
 
-            loop.call_soon_threadsafe(callers.close_untrusted, partial(signed_by_one, authorities))
+            loop.call_soon_threadsafe(callers.close_untrusted, partial(is_signed_by_any, authorities))
 
         follower.at_distrust(expel)
         await app.runner.start()

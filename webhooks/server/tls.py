@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from webhooks import certificates
 from webhooks.certificates import verification
-from webhooks.certificates.validity import Validity
+from webhooks.certificates.verification import Validity
 from webhooks.errors import ConfigurationError
 from webhooks.settings import Settings
 
@@ -41,7 +41,7 @@ class Files:
         certificate, key = settings.tls_cert, settings.tls_key
         if certificate is not None and key is not None:
             return cls(certificate, key, None, settings.client_ca)
-        pair = certificates.ServingPair.of(settings.certs_dir)
+        pair = certificates.ServingPair.from_directory(settings.certs_dir)
         return cls(pair.certificate, pair.key, pair.ca, settings.client_ca)
 
 
@@ -69,7 +69,7 @@ def fresh(files: Files) -> Fresh:
     context = bare(files)
     certificate, what = files.certificate, f"with its key {files.key}, no usable certificate"
     _load(certificate, what, lambda: context.load_cert_chain(certificate, files.key, password=""))
-    ends = {"serving": _load(certificate, what, lambda: _shown(context, certificate)).ends.timestamp()}
+    ends = {"serving": _load(certificate, what, lambda: _shown(context, certificate)).not_after.timestamp()}
     if files.client_ca is not None:
         ends["client_ca"] = _end(files.client_ca, context)
     if files.ca is not None:
@@ -109,13 +109,13 @@ def _shown(context: ssl.SSLContext, certificate: Path) -> Validity:
     """The time of the certificate, seen by a caller who trusts it, but would not if it were for something else."""
     client = verification.client_context(ssl.VERIFY_X509_PARTIAL_CHAIN)
     client.load_verify_locations(certificate)
-    return Validity.told(verification.shown(context, client))
+    return Validity.from_peercert(verification.peer_certificate(context, client))
 
 
 def _end(path: Path, context: ssl.SSLContext) -> float:
     """Load authorities, not all of which have ended; when the first of them does."""
     _load(path, "no certificates of an authority", lambda: context.load_verify_locations(path))
-    ends = [Validity.told(each).ends for each in context.get_ca_certs()]
+    ends = [Validity.from_peercert(each).not_after for each in context.get_ca_certs()]
     if not ends or max(ends) <= datetime.now(UTC):
         raise ConfigurationError(f"{path}: no authority in it, or none that has not ended")
     return min(ends).timestamp()
