@@ -1,4 +1,4 @@
-"""The page that shows the scorecard, figures and failures as they were."""
+"""Writes the page of results, with all figures and failures."""
 
 import os
 import platform
@@ -12,18 +12,18 @@ from .figures import Row
 _PAGE = """\
 # Reliability
 
-What must hold when callers, files, policies and the machine behave badly, tried on `webhooks serve` as a process of its
-own, over TLS on the loopback. Each line is a test in `tests/reliability`, which fails where its condition is not met.
-Figures and failures are those of one run, on a machine that server and callers shared:
+These items must hold when clients, files, policies and the machine misbehave. Each is a test in `tests/reliability` that runs
+`webhooks serve` as its own process, over TLS on the loopback interface, and fails if its condition does not hold. The server and its
+clients shared one machine in this run:
 
 {date}, {machine}.
 
-| | what is tried | wanted | measured | passed |
+| | test | condition | measured | passed |
 |---|---|---|---|---|
 {rows}
 
-The command tries all of it again and writes this page. With `--ci` it tries less of everything, as `pytest` does, and
-with `--only 5,6` only these; either prints the page instead.
+This command runs all items and writes this page. `--ci` runs them at a reduced size, as `pytest` does, and `--only 5,6` runs only these
+items; both print the page instead:
 
 ```sh
 .venv/bin/python -m tests.reliability

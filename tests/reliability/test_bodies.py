@@ -282,7 +282,7 @@ def test_item_17_ambiguous_requests(tmp_path: Path, figure: Figure) -> None:
             assert [connection.reply().json()["response"]["uid"] for _ in range(2)] == ["uid-1", "smuggled"]
     figure(
         17,
-        "smuggling, and requests that are no HTTP",
+        "smuggling, and requests that are not HTTP",
         f"{len(AMBIGUOUS) - len(wrong)} of {len(AMBIGUOUS)} got 4xx or were closed",
         "every one",
     )

@@ -29,8 +29,8 @@ def test_item_06_swaps(size: Size, figure: Figure, tmp_path: Path) -> None:
             seconds.append(shown_after(served, contents))
     figure(
         6,
-        f"{number} exchanges of certificate and authorities under load",
-        f"{len(load.failures)} failures in {load.answered:,} calls, a new one shown after {max(seconds):.1f} s at most",
+        f"{number} exchanges of the certificate and the CAs under load",
+        f"{len(load.failures)} failures in {load.answered:,} calls, a new certificate in use after {max(seconds):.1f} s at most",
         "0 failures, <= 10 s",
     )
     assert load.failures == []
@@ -67,10 +67,10 @@ def test_item_07_bad_pairs(size: Size, figure: Figure, tmp_path: Path) -> None:
         seconds = shown_after(served, better)
     figure(
         7,
-        f"{number} bad pairs of {len(names)} sorts, by rename and in place, under load",
-        f"the old one served on {on} times, each counted, {len(load.failures)} failures in {load.answered:,} calls, "
-        f"then a good one shown after {seconds:.1f} s",
-        "all served on and counted, 0 failures",
+        f"{number} invalid key pairs of {len(names)} kinds, by rename and in place, under load",
+        f"the old pair stayed in use {on} times, each counted, {len(load.failures)} failures in {load.answered:,} calls, "
+        f"then a valid pair in use after {seconds:.1f} s",
+        "the old pair stays in use, each is counted, 0 failures",
     )
     assert on == number
     assert load.failures == []

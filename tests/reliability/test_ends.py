@@ -109,8 +109,8 @@ def test_item_09_killed_workers(size: Size, figure: Figure, tmp_path: Path) -> N
         others += len(load.failures) - lost
     figure(
         9,
-        f"one of two workers killed while both are answering, {number} times",
-        f"{lost} reviews lost that it was answering, {others} others of {load.answered:,}; "
+        f"one of two workers killed while both process reviews, {number} times",
+        f"{lost} reviews of that worker lost, {others} others of {load.answered:,}; "
         f"replaced after {max(seconds):.2f} s at most",
         f"0 others, replaced <= {bound:g} s" + ("" if size.full else " here, 2 s at full size"),
     )

@@ -39,16 +39,16 @@ def ask(server: Server, policy: str, name: str) -> dict[str, Any]:
     return response
 
 
-def bring_in_place(server: Server, policy: str) -> None:
-    """Ask a policy about what it answers quickly, until it runs in place."""
+def make_inline(server: Server, policy: str) -> None:
+    """Ask a policy about what it answers quickly, until it runs inline."""
 
-    def is_in_place() -> bool:
+    def is_inline() -> bool:
         with server.connect() as connection:
             for _ in range(100):
                 connection.post(path_of(policy), review("well"))
         return metric_samples(server, "webhooks_policy_inline")[f'{{policy="{policy}"}}'] == 1
 
-    await_true(is_in_place, f"{policy} runs in place")
+    await_true(is_inline, f"{policy} runs inline")
 
 
 # Raising. The name of the object is the number of what is raised.
@@ -171,7 +171,7 @@ def misbehave(review):
 
 
 @validating("*/*")
-def in_place(review):
+def inline(review):
     return misbehave(review)
 
 
@@ -199,10 +199,10 @@ def raising(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize("way", ["in_place", "in_thread", "on_loop", "isolated"])
+@pytest.mark.parametrize("way", ["inline", "in_thread", "on_loop", "isolated"])
 def test_item_10_policies_that_raise_anything(way: str, raising: Server, figure: Figure) -> None:
-    if way == "in_place":
-        bring_in_place(raising, way)
+    if way == "inline":
+        make_inline(raising, way)
     processes, denied = children(raising), 0
     with raising.connect() as connection:
         for number in range(1000):
@@ -213,7 +213,7 @@ def test_item_10_policies_that_raise_anything(way: str, raising: Server, figure:
     lives = raising.process.poll() is None and children(raising) == processes
     figure(
         10,
-        f"1,000 policies that raise anything, {way.replace('_', ' ')}",
+        f"1,000 policies that raise any exception, {way.replace('_', ' ')}",
         f"{denied} denied, {'no restart' if lives else 'restarted'}",
         "1,000 denied, no restart",
     )
@@ -271,7 +271,7 @@ async def hang_later(review):
 
 quick = validating("*/*", name="quick")(lambda review: Allow(warnings=[str(len(review.object))]))
 plain = validating("*/*", name="plain", timeout=BUDGET)(hang)
-in_place = validating("*/*", name="in_place", timeout=BUDGET)(hang)
+in_place = validating("*/*", name="inline", timeout=BUDGET)(hang)
 on_loop = validating("*/*", name="on_loop", timeout=BUDGET)(hang_later)
 isolated = validating("*/*", name="isolated", timeout=BUDGET, isolation=True)(hang)
 isolated_later = validating("*/*", name="isolated_later", timeout=BUDGET, isolation=True)(hang_later)
@@ -295,9 +295,9 @@ IN_THE_WAY = [
     ("on_loop", "sleeps"),
     ("on_loop", "loops"),
     ("on_loop", "backtracks"),
-    ("in_place", "loops"),
-    ("in_place", "backtracks"),
-    ("in_place", "sleeps"),  # once, and then never in place again
+    ("inline", "loops"),
+    ("inline", "backtracks"),
+    ("inline", "sleeps"),  # once, and then never in place again
 ]
 
 
@@ -340,8 +340,8 @@ def hang(server: Server, cases: Sequence[tuple[str, str]], callers: int) -> tupl
     with others(server).running() as load, ThreadPoolExecutor(callers) as pool:
         late: list[float] = []
         for policy, name in cases:
-            if policy == "in_place":
-                bring_in_place(server, policy)
+            if policy == "inline":
+                make_inline(server, policy)
             late += pool.map(lambda _, case=(policy, name): denied_after(server, *case), range(callers))
     return late, waits(load)
 
@@ -364,15 +364,15 @@ def test_item_11_policies_that_keep_the_loop(hanging: Server, figure: Figure, si
     late, waited = hang(hanging, IN_THE_WAY, callers=1)
     figure(
         11,
-        "hanging policies that keep the event loop",
+        "hanging policies that block the event loop",
         f"{len(late)} denied at most {over(late)} ms past the budget; others waited {waited[-1]:.2f} s at most",
         f"200 ms; {BUDGET + LATE:.2f} s",
     )
     assert max(late) <= BUDGET + size.of(1.0, LATE)
     assert waited[-1] <= BUDGET + size.of(1.0, LATE)
     stalls = metric_samples(hanging, "webhooks_policy_blocked_loop_total")
-    assert min(stalls['{policy="in_place"}'], stalls['{policy="on_loop"}']) >= 3
-    assert ask(hanging, "in_place", "well")["allowed"] is True
+    assert min(stalls['{policy="inline"}'], stalls['{policy="on_loop"}']) >= 3
+    assert ask(hanging, "inline", "well")["allowed"] is True
 
 
 # Leaking.

@@ -108,10 +108,10 @@ def test_item_21_certificates(tmp_path: Path, figure: Figure) -> None:
     allowed = sum(reply is not None and reply.json()["response"]["allowed"] is True for reply in answers)
     figure(
         21,
-        "callers with certificates",
-        f"{refused + 3} of {len(tried) + 3} strangers refused, who reached {asked_by_strangers:.0f} policies; "
-        f"{allowed} of {len(callers)} listed ones heard",
-        "no stranger reaches a policy",
+        "clients with certificates",
+        f"{refused + 3} of {len(tried) + 3} unknown clients rejected, which reached {asked_by_strangers:.0f} policies; "
+        f"{allowed} of {len(callers)} allowed clients accepted",
+        "no unknown client reaches a policy",
     )
     assert let_in == []
     assert asked_by_strangers == 0
@@ -136,9 +136,9 @@ def test_item_21_tokens(tmp_path: Path, figure: Figure) -> None:
         assert asked(server) > reached
     figure(
         21,
-        "callers with tokens",
-        f"{codes.count(401)} of {len(codes)} bad ones refused, which reached {reached:.0f} policies",
-        "none reaches a policy",
+        "clients with tokens",
+        f"{codes.count(401)} of {len(codes)} bad tokens rejected, which reached {reached:.0f} policies",
+        "no such client reaches a policy",
     )
     assert set(codes) == {401}
     assert reached == 0
@@ -212,7 +212,7 @@ def test_item_22_versions_and_ciphers(kind: str, tmp_path: Path, figure: Figure)
     figure(
         22,
         f"SSL 3.0, TLS 1.0 and 1.1, and {len(ciphers)} weak ciphers of TLS 1.2, with an {kind} certificate",
-        f"{len(taken)} taken",
+        f"{len(taken)} accepted",
         "none",
     )
     assert understood == HANDSHAKE

@@ -110,7 +110,7 @@ def test_item_19_slow_and_silent_peers(size: Size, figure: Figure, tmp_path: Pat
     before, then = (min(load.p99 for load in loads) for loads in (alone, beside))
     figure(
         19,
-        f"{number:,} peers that are slow or silent, and come again when they are sent away",
+        f"{number:,} slow or silent peers, which reconnect when they are disconnected",
         f"good traffic's p99 {then:.1f} ms instead of {before:.1f} ms (x{then / before:.1f}), 0 failures in "
         f"{sum(load.answered for load in beside):,} reviews",
         f"p99 <= x{times}" if size.full else f"p99 <= x{times} here, x2 at full size",
@@ -168,7 +168,7 @@ def test_item_20_resets(size: Size, figure: Figure, tmp_path: Path) -> None:
     figure(
         20,
         f"{number:,} connections that are reset, {CROWD} at once",
-        f"memory {growth:+.0f} MB ({most:+.0f} MB meanwhile), descriptors {more:+d}",
+        f"memory {growth:+.0f} MB ({most:+.0f} MB at most), descriptors {more:+d}",
         "<= +20 MB",
     )
     assert growth <= 20

@@ -85,7 +85,7 @@ def test_item_03_a_thousand_at_once(size: Size, figure: Figure, tmp_path: Path) 
     figure(
         3,
         f"{number:,} connections within a second",
-        f"connected in {came:.2f} s, {right:,} answered rightly in {took:.1f} s",
+        f"connected in {came:.2f} s, {right:,} answered correctly in {took:.1f} s",
         f"{number:,} in 10 s",
     )
     assert right == number

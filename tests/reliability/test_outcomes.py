@@ -140,7 +140,7 @@ def test_item_13_bad_answers_of_policies(isolation: bool, tmp_path: Path, figure
     place = "isolated" if isolation else "in the server"
     figure(
         13,
-        f"bad answers and patches of policies {place}",
+        f"invalid outcomes and patches of policies {place}",
         f"{sent - len(wrong)} of {sent} denied, {patches} inapplicable patches sent",
         "all denied, none sent",
     )

@@ -138,7 +138,7 @@ def images(review):
 
 
 def injections() -> Iterator[tuple[str, bytes]]:
-    """Reviews with texts that pretend to be records of the log, wherever a text can be."""
+    """Reviews with texts that imitate log records, wherever a text can be."""
     for field in ("uid", "name", "namespace", "operation"):
         yield VALIDATE, written(admission_body(obj=pod(), **{field: INJECTED}))
     for field in ("username", "uid"):
@@ -177,7 +177,7 @@ def test_item_25_injection_into_the_log(tmp_path: Path, figure: Figure) -> None:
     forged = [each for each in records if "forged" in (each["level"], each["message"])]
     figure(
         25,
-        "texts that pretend to be records of the log",
+        "texts that imitate log records",
         f"{sent} requests, {len(records)} records, {len(forged)} forged",
         "a line of JSON a record, none forged",
     )
@@ -229,8 +229,8 @@ def test_item_25_injection_into_annotations_and_warnings(tmp_path: Path, figure:
     longest = max(len(value) for answer in answers for value in answer["auditAnnotations"].values())
     figure(
         25,
-        "annotations and warnings of odd names and texts",
-        f"{sum(sizes)} annotations, the longest {longest} characters, which the caller takes",
+        "annotations and warnings with unusual names and texts",
+        f"{sum(sizes)} annotations, the longest {longest} characters, which the API server accepts",
         "nothing that it drops",
     )
     assert all(answer["allowed"] for answer in answers)
@@ -352,7 +352,7 @@ def test_item_25_yaml_bombs_for_a_running_server(tmp_path: Path, figure: Figure,
         assert server.process.poll() is None
     figure(
         25,
-        f"{len(bombs(size))} YAML bombs for the file of tokens",
+        f"{len(bombs(size))} YAML bombs for the token file",
         f"all refused; {load.answered:,} reviews answered meanwhile, {len(load.failures)} failed, the slowest in "
         f"{1000 * slowest:.0f} ms",
         "refused, none fails",
