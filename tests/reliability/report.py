@@ -12,9 +12,9 @@ from .figures import Row
 _PAGE = """\
 # Reliability
 
-These items must hold when clients, files, policies and the machine misbehave. Each is a test in `tests/reliability` that runs
-`webhooks serve` as its own process, over TLS on the loopback interface, and fails if its condition does not hold. The server and its
-clients shared one machine in this run:
+These items must hold when clients, files, policies and the machine misbehave. Each is a test in
+`tests/reliability` that runs `webhooks serve` as its own process, over TLS on the loopback interface, and fails if its
+condition does not hold. The server and its clients shared one machine in this run:
 
 {date}, {machine}.
 
@@ -22,8 +22,8 @@ clients shared one machine in this run:
 |---|---|---|---|---|
 {rows}
 
-This command runs all items and writes this page. `--ci` runs them at a reduced size, as `pytest` does, and `--only 5,6` runs only these
-items; both print the page instead:
+This command runs all items and writes this page. `--ci` runs them at a reduced size, as `pytest` does, and
+`--only 5,6` runs only these items; both print the page instead:
 
 ```sh
 .venv/bin/python -m tests.reliability

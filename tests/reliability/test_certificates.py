@@ -30,7 +30,8 @@ def test_item_06_swaps(size: Size, figure: Figure, tmp_path: Path) -> None:
     figure(
         6,
         f"{number} exchanges of the certificate and the CAs under load",
-        f"{len(load.failures)} failures in {load.answered:,} calls, a new certificate in use after {max(seconds):.1f} s at most",
+        f"{len(load.failures)} failures in {load.answered:,} calls, "
+        f"a new certificate in use after {max(seconds):.1f} s at most",
         "0 failures, <= 10 s",
     )
     assert load.failures == []
@@ -68,7 +69,8 @@ def test_item_07_bad_pairs(size: Size, figure: Figure, tmp_path: Path) -> None:
     figure(
         7,
         f"{number} invalid key pairs of {len(names)} kinds, by rename and in place, under load",
-        f"the old pair stayed in use {on} times, each counted, {len(load.failures)} failures in {load.answered:,} calls, "
+        f"the old pair stayed in use {on} times, each counted, "
+        f"{len(load.failures)} failures in {load.answered:,} calls, "
         f"then a valid pair in use after {seconds:.1f} s",
         "the old pair stays in use, each is counted, 0 failures",
     )
