@@ -18,7 +18,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from webhooks import certificates
-from webhooks.server.process import KEEP_ALIVE
+from webhooks.server.uvicorn_server import KEEP_ALIVE
 
 from ..support.packages import denying
 from ..support.servers import (
@@ -224,7 +224,7 @@ def test_the_ops_port_serves_no_reviews(method: str, path: str, server: Server) 
 def test_idle_connections_are_closed_and_no_others(tmp_path: Path) -> None:
     """A second of patience here; callers keep idle connections for 90, and they are to be the first to close."""
     assert KEEP_ALIVE > 90
-    short = "import webhooks.server.process\nwebhooks.server.process.KEEP_ALIVE = 1\n"
+    short = "import webhooks.server.uvicorn_server\nwebhooks.server.uvicorn_server.KEEP_ALIVE = 1\n"
     with (
         serving(tmp_path, policies=short + POLICIES) as server,
         Gate() as gate,

@@ -12,7 +12,7 @@ from ..support.servers import POLICIES, Gate, Server, await_true, review, servin
 
 LONG = ("--shutdown-delay", "1h")
 # Connections without requests do not end before this time.
-PATIENT = "import webhooks.server.process\nwebhooks.server.process._QUIET = 60\n"
+PATIENT = "import webhooks.server.uvicorn_server\nwebhooks.server.uvicorn_server.IDLE_AT_SHUTDOWN = 60\n"
 
 each_size = pytest.mark.parametrize("workers", [1, 2])
 
@@ -88,7 +88,7 @@ def test_what_has_not_ended_within_the_grace_is_left(workers: int, tmp_path: Pat
             gate.await_policy()
             server.signal()
             assert server.process.wait(5) == 0
-        server.errors.await_line("1 connections had not ended within the grace of 0.3 s")
+        server.errors.await_line("1 connections were still open after the grace period of 0.3 s")
 
 
 def test_a_coroutine_that_refuses_to_end_keeps_nobody(tmp_path: Path) -> None:

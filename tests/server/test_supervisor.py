@@ -156,7 +156,7 @@ def test_those_that_hang_are_killed_and_replaced(tmp_path: Path) -> None:
 
 
 def test_those_that_cannot_start_any_more_are_tried_again_and_again(tmp_path: Path) -> None:
-    patience = "import webhooks.server.supervisor\nwebhooks.workers._PAUSE = 0.05\n"
+    patience = "import webhooks.server.supervisor\nwebhooks.server.supervisor._PAUSE = 0.05\n"
     with serving(tmp_path, "--workers", 2, policies=patience + POLICIES + WHO) as server:
         first, second = answerers(server)
         policies = (tmp_path / "policies.py").read_text()
@@ -251,7 +251,7 @@ def test_a_port_of_other_workers_is_in_use(server: Server, tmp_path: Path) -> No
     assert first_line == ""
     assert (second.returncode, errors) == (
         2,
-        f"webhooks: cannot listen at 127.0.0.1 port {server.port}: Address already in use\n",
+        f"webhooks: cannot listen on 127.0.0.1 port {server.port}: Address already in use\n",
     )
 
 

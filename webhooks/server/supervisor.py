@@ -27,6 +27,8 @@ from webhooks.observability import logs
 from webhooks.observability.metrics import Counter, MetricRegistry
 from webhooks.server import process, tls
 from webhooks.server.certificate_reload import CertificateReloader, renewing
+from webhooks.server.sockets import Sockets
+from webhooks.server.uvicorn_server import UvicornServer, create_table
 from webhooks.settings import Limits, Settings
 
 logger = logging.getLogger("webhooks.server")
@@ -211,13 +213,13 @@ def run(settings: Settings) -> None:
         settings, MetricRegistry(), log
     )  # this one only shows that each worker can make its own
     asyncio.run(app.site.close())
-    sockets = process.Sockets(settings)
+    sockets = Sockets(settings.host, settings.port, settings.ops_port, settings.workers)
     with renewing(settings) as files, keeping(settings, meters):
         tls.fresh(files)  # likewise
         asyncio.run(_supervise(settings, sockets, meters))
 
 
-async def _supervise(settings: Settings, sockets: process.Sockets, meters: MetricRegistry) -> None:
+async def _supervise(settings: Settings, sockets: Sockets, meters: MetricRegistry) -> None:
     life = Lifecycle()
     workers = [Worker(settings, listener, life) for listener in sockets.reviews]
     for listener in sockets.reviews:  # each worker has its own; with these open, callers would queue up behind nobody
@@ -231,7 +233,7 @@ async def _supervise(settings: Settings, sockets: process.Sockets, meters: Metri
     ops = _ops_server(workers, life, meters, settings.limits)
     serving_ops = asyncio.create_task(ops.serve([sockets.ops])) if sockets.ops is not None else None
     if life.phase is Phase.SERVING:
-        sockets.tell_ready()
+        process.print_ready(sockets.url)
     restarts = meters.counter("webhooks_worker_restarts_total", "Workers that were replaced, by why.", ("reason",))
     for reason in ("died", "hung"):
         restarts.add(reason, amount=0)
@@ -266,7 +268,7 @@ async def _keep(worker: Worker, life: Lifecycle, restarts: Counter) -> None:
         await worker.start()
 
 
-def _ops_server(workers: Sequence[Worker], life: Lifecycle, meters: MetricRegistry, limits: Limits) -> process.Server:
+def _ops_server(workers: Sequence[Worker], life: Lifecycle, meters: MetricRegistry, limits: Limits) -> UvicornServer:
     def tally() -> MetricsSnapshot:
         total = MetricsSnapshot()
         total.add(MetricsSnapshot(meters=meters.by_name))
@@ -278,5 +280,5 @@ def _ops_server(workers: Sequence[Worker], life: Lifecycle, meters: MetricRegist
         "workers": lambda: all(worker.ready for worker in workers),
         "shutdown": lambda: life.phase is Phase.SERVING,
     }
-    connections = process.connections("ops", limits, meters)
-    return process.Server(Starlette(routes=ops_routes.routes({}, checks, tally)), connections)
+    connections = create_table("ops", limits, meters)
+    return UvicornServer(Starlette(routes=ops_routes.routes({}, checks, tally)), connections)
