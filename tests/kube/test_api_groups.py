@@ -1,6 +1,7 @@
 import pytest
 
 from webhooks.kube import api_groups
+from webhooks.kube.resources import plural_name
 
 SPELLINGS = {
     "ADMISSION": {"admission.svc.io/v1", "admission.svc.io/v1beta1", "admission.k8s.io/v1", "admission.k8s.io/v1beta1"},
@@ -27,5 +28,10 @@ def test_every_group_has_both_spellings(name: str, spellings: set[str]) -> None:
     assert getattr(api_groups, name) == spellings
 
 
-def test_no_group_goes_untested() -> None:
-    assert {name for name in vars(api_groups) if name.isupper() and not name.startswith("_")} == set(SPELLINGS)
+def test_every_group_is_tested() -> None:
+    assert {name for name, value in vars(api_groups).items() if isinstance(value, frozenset)} == set(SPELLINGS)
+
+
+def test_each_kind_of_webhook_configuration_has_its_plural() -> None:
+    kinds = map(plural_name, api_groups.WEBHOOK_CONFIGURATION_KINDS)
+    assert tuple(kinds) == api_groups.WEBHOOK_CONFIGURATION_PLURALS

@@ -9,7 +9,7 @@ from webhooks.kube.durations import parse_duration
 NS, US, MS, S, M, H = 1, 10**3, 10**6, 10**9, 60 * 10**9, 3600 * 10**9
 UNITS = {"ns": NS, "us": US, "\u00b5s": US, "\u03bcs": US, "ms": MS, "s": S, "m": M, "h": H}
 
-# The first part are the cases of Go's own tests (time.TestParseDuration).
+# The first part consists of the cases of time.TestParseDuration in Go.
 GOOD = {
     "0": 0,
     "5s": 5 * S,
@@ -46,7 +46,7 @@ GOOD = {
     "-2562047h47m16.854775808s": -(1 << 63),
     "0.100000000000000000000h": 6 * M,
     "0.830103483285477580700h": 49 * M + 48 * S + 372539827,
-    # What API servers send, and what is easily got wrong.
+    # Durations that API servers send, and edge cases.
     "1m0s": M,
     "1.9ns": 1,
     "-1.9ns": -1,
@@ -90,29 +90,29 @@ BAD = {
 
 
 @pytest.mark.parametrize(("text", "nanoseconds"), GOOD.items(), ids=lambda value: str(value)[:24])
-def test_parses(text: str, nanoseconds: int) -> None:
+def test_durations_are_parsed(text: str, nanoseconds: int) -> None:
     assert parse_duration(text) == nanoseconds
 
 
 @pytest.mark.parametrize(("text", "message"), BAD.items(), ids=lambda value: ascii(value)[:24])
-def test_refuses(text: str, message: str) -> None:
+def test_invalid_durations_are_rejected(text: str, message: str) -> None:
     with pytest.raises(ValueError, match="time: ") as error:
         parse_duration(text)
     assert str(error.value) == message
 
 
-def test_a_lone_surrogate_can_be_shown() -> None:
+def test_the_message_can_contain_a_lone_surrogate() -> None:
     with pytest.raises(ValueError, match=r'time: invalid duration "\\xed\\xa0\\x80"'):
         parse_duration("\ud800")
 
 
-def test_refuses_digits_without_end() -> None:
+def test_many_digits_are_rejected() -> None:
     with pytest.raises(ValueError, match="time: invalid duration"):
         parse_duration("9" * 5000 + "s")
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**5), st.sampled_from(sorted(UNITS))), min_size=1, max_size=5))
-def test_parts_add_up_and_the_sign_turns_them(parts: list[tuple[int, str]]) -> None:
+def test_parts_add_up_and_a_sign_negates_the_sum(parts: list[tuple[int, str]]) -> None:
     text = "".join(f"{count}{unit}" for count, unit in parts)
     expected = sum(count * UNITS[unit] for count, unit in parts)
     assert parse_duration(text) == parse_duration("+" + text) == -parse_duration("-" + text) == expected
@@ -125,7 +125,7 @@ def test_fractions_are_within_a_nanosecond(whole: int, fraction: str, unit: str)
 
 
 @given(st.text("0123456789.+-hmsnu\u00b5 d", max_size=12) | st.text(max_size=8))
-def test_nothing_but_a_value_error(text: str) -> None:
+def test_no_other_error_is_raised(text: str) -> None:
     try:
         nanoseconds = parse_duration(text)
     except ValueError as error:

@@ -3,7 +3,7 @@
 import pytest
 
 from webhooks.errors import ConfigurationError
-from webhooks.kube.resource_rules import Rule, rules
+from webhooks.kube.resource_rules import Rule, parse_rules
 
 PARSED = {
     "pods": ("*", "*", "pods", ""),
@@ -80,7 +80,7 @@ def test_rules_are_parsed(text: str, parts: tuple[str, str, str, str]) -> None:
 
 @pytest.mark.parametrize("text", NO_RULES)
 def test_invalid_rules_are_rejected(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="names no resource"):
+    with pytest.raises(ConfigurationError, match="is not a resource"):
         Rule.parse(text)
 
 
@@ -95,7 +95,7 @@ def test_a_request_without_a_version_matches_every_version() -> None:
 
 
 def test_several_rules_are_parsed() -> None:
-    assert rules(["pods", "core/services"]) == (Rule("*", "*", "pods", ""), Rule("", "*", "services", ""))
-    assert rules([]) == ()
-    with pytest.raises(ConfigurationError, match="'Services' names no resource"):
-        rules(["pods", "Services"])
+    assert parse_rules(["pods", "core/services"]) == (Rule("*", "*", "pods", ""), Rule("", "*", "services", ""))
+    assert parse_rules([]) == ()
+    with pytest.raises(ConfigurationError, match="'Services' is not a resource"):
+        parse_rules(["pods", "Services"])

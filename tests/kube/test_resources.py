@@ -1,8 +1,8 @@
-"""The resources of kinds."""
+"""Plural names and scopes of kinds."""
 
 import pytest
 
-from webhooks.kube.resources import cluster_scoped, plural
+from webhooks.kube.resources import is_cluster_scoped, plural_name
 
 from ..support.builders import recorded
 
@@ -23,17 +23,17 @@ from ..support.builders import recorded
         ("Y", "ies"),
     ],
 )
-def test_plural(kind: str, resource: str) -> None:
-    assert plural(kind) == resource
+def test_plural_names(kind: str, resource: str) -> None:
+    assert plural_name(kind) == resource
 
 
-def test_what_a_real_server_sent() -> None:
-    """Of all that was recorded, the resource and the namespace are those that are made here."""
+def test_recorded_requests() -> None:
+    """The resource and the scope of every recorded request are those that the kind implies."""
     bodies = recorded("/mutate", "/validate").values()
     requests = [body["request"] for body in bodies if not body["request"].get("subResource")]
     assert len(requests) > 10
     for request in requests:
         kind = request["kind"]
-        assert plural(kind["kind"]) == request["resource"]["resource"]
+        assert plural_name(kind["kind"]) == request["resource"]["resource"]
         namespaced = "namespace" in request and kind["kind"] != "Namespace"
-        assert cluster_scoped(kind["group"], kind["kind"]) != namespaced, kind
+        assert is_cluster_scoped(kind["group"], kind["kind"]) != namespaced, kind

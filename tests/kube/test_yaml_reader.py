@@ -1,4 +1,4 @@
-"""YAML of manifests: what clients of the API make of it, and what is refused."""
+"""Reading YAML manifests: conversion to JSON as in clients of the Kubernetes API, and rejected documents."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.kube.yaml_reader import MAX_DEPTH, Tree, Unreadable, resolved
+from webhooks.kube.yaml_reader import MAX_DEPTH, YamlDocument, YamlError, resolve_scalar
 
 BOMB = "a: &a [1]\n" + "".join(
     f"{after}: &{after} [{','.join([f'*{before}'] * 9)}]\n" for before, after in zip("abcdefg", "bcdefgh", strict=True)
@@ -42,11 +42,11 @@ BOMB = "a: &a [1]\n" + "".join(
         ("18446744073709551615", 2**64 - 1),
     ],
 )
-def test_texts_without_quotes(text: str, value: Any) -> None:
-    found = Tree(f"a: {text}").value["a"]
-    assert (type(found), found) == (type(value), value)
-    assert Tree(f"a: '{text}'").value["a"] == text
-    assert Tree(f"a: !!str {text}").value["a"] == text
+def test_scalars_without_quotes(text: str, value: Any) -> None:
+    result = YamlDocument(f"a: {text}").value["a"]
+    assert (type(result), result) == (type(value), value)
+    assert YamlDocument(f"a: '{text}'").value["a"] == text
+    assert YamlDocument(f"a: !!str {text}").value["a"] == text
 
 
 @pytest.mark.parametrize(
@@ -69,34 +69,34 @@ def test_texts_without_quotes(text: str, value: Any) -> None:
     ],
 )
 def test_documents(text: str, value: Any) -> None:
-    assert Tree(text).value == value
+    assert YamlDocument(text).value == value
 
 
 def test_nothing_is_shared() -> None:
-    value = Tree("a: &x [1]\nb: *x").value
+    value = YamlDocument("a: &x [1]\nb: *x").value
     assert value["a"] is not value["b"]
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "says"),
+    ("text", "line", "message"),
     [
-        ("a: 1\nb: 2\na: 3", 2, "the key 'a' is there twice"),
-        ("yes: 1\non: 2", 1, "the key 'true' is there twice"),
-        ("a:\n  b: 1\n  <<: {b: 2}", 2, "the key 'b' is there twice"),
+        ("a: 1\nb: 2\na: 3", 2, "duplicate key 'a'"),
+        ("yes: 1\non: 2", 1, "duplicate key 'true'"),
+        ("a:\n  b: 1\n  <<: {b: 2}", 2, "duplicate key 'b'"),
         ("a: {<<: 1}", 0, "merge key"),
         ("a: b: c", 0, "not YAML: mapping values are not allowed"),
         ("a: 1\n\tb: 2", 1, "not YAML"),
         ("a: *x", 0, "undefined alias"),
         ("a: \x07", 0, "not text"),
-        ("a: 1\nb: .inf", 1, "no number in JSON"),
-        ("a: .NaN", 0, "no number in JSON"),
-        ("a: 18446744073709551616", 0, "beyond 64 bits"),
-        (f"a: {'9' * 5000}", 0, "beyond 64 bits"),
+        ("a: 1\nb: .inf", 1, "not a number in JSON"),
+        ("a: .NaN", 0, "not a number in JSON"),
+        ("a: 18446744073709551616", 0, "more than 64 bits"),
+        (f"a: {'9' * 5000}", 0, "more than 64 bits"),
         ("a: !!binary aGk=", 0, "binary"),
         ("a: !!int x", 0, "int"),
         ("a: !other {}", 0, "!other"),
-        ("? [a]\n: 1", 0, "a key must be a text"),
-        ("~: 1", 0, "a key must be a text"),
+        ("? [a]\n: 1", 0, "a key must be a string"),
+        ("~: 1", 0, "a key must be a string"),
         ("&a [*a]", 0, "nested deeper"),
         ("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), 0, "nested deeper"),
         ("[" * 100_000, 0, "nested deeper"),
@@ -105,16 +105,16 @@ def test_nothing_is_shared() -> None:
         (BOMB, 0, "aliases repeat"),
     ],
 )
-def test_refused(text: str, line: int, says: str) -> None:
-    with pytest.raises(Unreadable, match=says.replace("(", "\\(")) as raised:
-        Tree(text)
+def test_rejected_documents(text: str, line: int, message: str) -> None:
+    with pytest.raises(YamlError, match=message.replace("(", "\\(")) as raised:
+        YamlDocument(text)
     assert raised.value.line == line
 
 
-def test_the_deepest_that_is_read() -> None:
-    assert Tree("[" * MAX_DEPTH + "]" * MAX_DEPTH).value
+def test_the_maximum_depth() -> None:
+    assert YamlDocument("[" * MAX_DEPTH + "]" * MAX_DEPTH).value
 
 
 @given(st.text(alphabet="0123456789.eE+-_xobnyYsfaIN", min_size=1))
-def test_every_text_is_something(text: str) -> None:
-    assert isinstance(resolved(text), str | int | float | None)
+def test_every_scalar_has_a_value(text: str) -> None:
+    assert isinstance(resolve_scalar(text), str | int | float | None)

@@ -220,7 +220,7 @@ BROKEN: dict[str, tuple[str, str]] = {
     "no parentheses": (decorated("@validating"), "resources are required"),
     "no parentheses, mutating": (decorated("@mutating"), "resources are required"),
     "no parentheses, authorizing": (decorated("@authorizing"), "resources are required"),
-    "a bad resource": (decorated('@mutating("Pods")'), "'Pods' names no resource"),
+    "a bad resource": (decorated('@mutating("Pods")'), "'Pods' is not a resource"),
     "a list of resources": (decorated('@mutating(["pods"])'), "resources are required"),
     "a bad operation": (decorated('@validating("pods", operations=["create"])'), "operations must be"),
     "a bad selector": (decorated('@validating("pods", labels={"a": 5})'), ""),

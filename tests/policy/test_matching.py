@@ -7,7 +7,7 @@ import pytest
 from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.kube.globs import Globs
 from webhooks.kube.label_selectors import Selector
-from webhooks.kube.resource_rules import rules
+from webhooks.kube.resource_rules import parse_rules
 from webhooks.policy.matching import AccessMatch, AdmissionMatch, AnyMatch, ImageMatch, parse_operations
 from webhooks.reviews.admission import OPERATIONS
 
@@ -37,18 +37,18 @@ def test_invalid_operations_are_rejected(names: Any) -> None:
 
 
 def admission_match(**match: Any) -> AdmissionMatch:
-    return AdmissionMatch(rules(["*/*"]), parse_operations(["*"]), **match)
+    return AdmissionMatch(parse_rules(["*/*"]), parse_operations(["*"]), **match)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("expected", [*OPERATIONS, "*"])
 def test_operations_match(operation: str, expected: str) -> None:
-    match = AdmissionMatch(rules(["pods"]), parse_operations([expected]))
+    match = AdmissionMatch(parse_rules(["pods"]), parse_operations([expected]))
     assert match.matches_resource(admission_review(operation)) is (expected in (operation, "*"))
 
 
 def test_resources_match() -> None:
-    match = AdmissionMatch(rules(["pods", "apps/deployments/scale"]), parse_operations(["*"]))
+    match = AdmissionMatch(parse_rules(["pods", "apps/deployments/scale"]), parse_operations(["*"]))
     assert match.matches_resource(admission_review())
     assert match.matches_resource(admission_review(resource="apps/v1/deployments", subResource="scale"))
     assert not match.matches_resource(admission_review(subResource="status"))
@@ -142,7 +142,7 @@ PATH = {"nonResourceAttributes": {"path": "/metrics/cadvisor", "verb": "get"}}
 
 
 def access_match(*resources: str, paths: tuple[str, ...] = (), **match: Any) -> AccessMatch:
-    return AccessMatch(rules(resources), Globs(paths), **{key: Globs(texts) for key, texts in match.items()})
+    return AccessMatch(parse_rules(resources), Globs(paths), **{key: Globs(texts) for key, texts in match.items()})
 
 
 ACCESSES: list[tuple[AccessMatch, Json, bool]] = [

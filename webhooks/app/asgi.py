@@ -29,7 +29,7 @@ from webhooks.engine.watchdog import LOST, LoopWatchdog
 from webhooks.http.header_cache import HeaderCache
 from webhooks.http.headers import HeaderReader
 from webhooks.http.responses import EXTRA_HEADERS, JsonResponse, error_response
-from webhooks.kube.registered import MAX_TIMEOUT
+from webhooks.kube.api_groups import MAX_TIMEOUT
 from webhooks.plugins.loader import PluginContext
 from webhooks.policy.model import AnyPolicy
 from webhooks.policy.registry import Registry

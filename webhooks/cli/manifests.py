@@ -14,7 +14,7 @@ import click
 
 from webhooks._version import __version__
 from webhooks.errors import ConfigurationError, unwritable
-from webhooks.kube.registered import MAX_TIMEOUT
+from webhooks.kube.api_groups import MAX_TIMEOUT
 from webhooks.manifests.target import LATEST_VERSION, PARTS, FailurePolicy, Part, ReachedBy, Target, Version
 
 if TYPE_CHECKING:

@@ -15,7 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webhooks.errors import ClusterError, ConfigurationError
-from webhooks.kube.registered import API_VERSION, MANAGED_BY, OURS, PLURALS
+from webhooks.kube.api_groups import (
+    ADMISSION_REGISTRATION,
+    MANAGED_BY_LABEL,
+    MANAGED_BY_VALUE,
+    WEBHOOK_CONFIGURATION_PLURALS,
+)
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.settings import Settings
 from webhooks.watch import run_periodically
@@ -54,7 +59,7 @@ class CaBundleSync:
 
     def attempt(self) -> None:
         """Have API servers trust us; what keeps us from it is logged once, and tried again the next time."""
-        for kind in PLURALS:
+        for kind in WEBHOOK_CONFIGURATION_PLURALS:
             try:
                 self.keep(kind)
                 self._tell(kind, "")
@@ -76,7 +81,7 @@ class CaBundleSync:
         from webhooks.certificates import ca_bundle as bundle
 
         own = bundle.read(self._bundle)
-        path = f"/apis/{API_VERSION}/{kind}/{self._name}"
+        path = f"/apis/{ADMISSION_REGISTRATION}/{kind}/{self._name}"
         for _ in range(_ATTEMPTS - 1):
             try:
                 return self._keep(path, own)
@@ -98,9 +103,10 @@ class CaBundleSync:
     def _patch(self, found: Any, own: "Sequence[x509.Certificate]") -> Any:
         """What is to change, and of which version of the object; None for nothing."""
         metadata = found["metadata"]
-        if metadata.get("labels", {}).get(MANAGED_BY) != OURS:
+        if metadata.get("labels", {}).get(MANAGED_BY_LABEL) != MANAGED_BY_VALUE:
             raise ConfigurationError(
-                f"{metadata['name']} is not ours, it has no label {MANAGED_BY}: {OURS}, so its caBundle stays as it is"
+                f"{metadata['name']} is not ours, it has no label {MANAGED_BY_LABEL}: {MANAGED_BY_VALUE}, "
+                "so its caBundle stays as it is"
             )
         changes = []
         for webhook in found.get("webhooks", []):

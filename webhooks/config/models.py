@@ -8,8 +8,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 
 from webhooks.config.validation import Model, duration, field_error, one_of
 from webhooks.errors import ConfigurationError
+from webhooks.kube.api_groups import MAX_TIMEOUT
 from webhooks.kube.label_selectors import Selector
-from webhooks.kube.registered import MAX_TIMEOUT
 from webhooks.kube.resource_rules import Rule
 from webhooks.objects.image_references import ImageReference
 from webhooks.reviews.admission import OPERATIONS

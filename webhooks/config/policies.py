@@ -12,7 +12,7 @@ from webhooks.config.validation import FieldError, FieldPath, Model, format_valu
 from webhooks.errors import ConfigurationError
 from webhooks.kube.globs import EVERYTHING, Globs
 from webhooks.kube.label_selectors import Selector
-from webhooks.kube.resource_rules import Rule, both, rules
+from webhooks.kube.resource_rules import Rule, intersect, parse_rules
 from webhooks.policy import loader
 from webhooks.policy.exemptions import Exemption
 from webhooks.policy.matching import AccessMatch, AdmissionMatch, ImageMatch, parse_operations
@@ -189,7 +189,7 @@ def _namespaces(match: MatchOverride) -> Globs:
 
 def _admission_match(match: MatchOverride) -> AdmissionMatch:
     return AdmissionMatch(
-        rules(match.resources or ("*/*",)),
+        parse_rules(match.resources or ("*/*",)),
         parse_operations(match.operations or ("*",)),
         _namespaces(match),
         _globs(match.names),
@@ -213,13 +213,13 @@ def _nothing_left(wanted: Match, within: Match) -> Iterator[str]:
 
 
 def _meet(some: Sequence[Rule], others: Sequence[Rule]) -> bool:
-    return any(both(one, other) for one in some for other in others)
+    return any(intersect(one, other) for one in some for other in others)
 
 
 def _access_match(match: MatchOverride) -> AccessMatch:
     either = match.resources is not None or match.paths is not None
     return AccessMatch(
-        rules(match.resources or (() if either else ("*/*",))),
+        parse_rules(match.resources or (() if either else ("*/*",))),
         Globs(match.paths or (() if either else ("*",))),
         _globs(match.verbs),
         _namespaces(match),

@@ -8,8 +8,8 @@ import msgspec
 
 from webhooks.errors import MalformedReview
 from webhooks.http.responses import JsonResponse, error_response
+from webhooks.kube.api_groups import MAX_TIMEOUT
 from webhooks.kube.durations import parse_duration
-from webhooks.kube.registered import MAX_TIMEOUT
 from webhooks.settings import Limits
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]

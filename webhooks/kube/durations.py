@@ -1,4 +1,4 @@
-"""Durations as Go writes them, such as ``300ms`` or ``1m0s``."""
+"""Parse durations in the format of Go, such as ``300ms`` or ``1m0s``."""
 
 import re
 
@@ -17,20 +17,20 @@ _PART = re.compile(r"(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<unit>[^.0-9
 
 
 def parse_duration(text: str) -> int:
-    """The length of a duration such as ``10s``, ``1m0s`` or ``-1.5h``.
+    """Parse a duration such as ``10s``, ``1m0s`` or ``-1.5h``.
 
-    Accepts and refuses what Go's ``time.ParseDuration`` does, and means the same to the nanosecond: API
-    servers read and write durations with it.
+    The result is the same as that of ``time.ParseDuration`` in Go, to the nanosecond. API servers read and write
+    durations in this format.
 
     Args:
-        text: an optional sign, then decimal numbers, each with an optional fraction and a unit: ``ns``,
-            ``us`` (or ``µs``), ``ms``, ``s``, ``m``, ``h``. A lone ``0`` needs no unit.
+        text: an optional sign, and decimal numbers, each with an optional fraction and a unit: ``ns``, ``us`` or
+            ``µs``, ``ms``, ``s``, ``m``, ``h``. Only ``0`` may have no unit.
 
     Returns:
-        Nanoseconds, within 64 bits and possibly negative.
+        Nanoseconds within 64 bits; negative for a negative duration.
 
     Raises:
-        ValueError: for any other text, or a duration beyond 64 bits; the message is Go's.
+        ValueError: the text is not a duration, or the duration exceeds 64 bits. The message is that of Go.
     """
     unsigned = text[1:] if text[:1] in ("-", "+") else text
     if unsigned == "0":
@@ -40,7 +40,7 @@ def parse_duration(text: str) -> int:
     total = position = 0
     while position < len(unsigned):
         part = _PART.match(unsigned, position)
-        assert part is not None  # every group may be empty
+        assert part is not None  # every part of the pattern may be empty
         total += _nanoseconds(part, text)
         if total > _LIMIT:
             raise _error("invalid duration", text)
@@ -54,21 +54,21 @@ def parse_duration(text: str) -> int:
 
 def _nanoseconds(part: re.Match[str], text: str) -> int:
     whole, fraction, unit = part.group("whole", "fraction", "unit")
-    count = int(whole.lstrip("0")[:20] or "0")  # 20 digits are beyond the limit already
+    count = int(whole.lstrip("0")[:20] or "0")  # 20 digits exceed the limit
     if not (whole or fraction) or count > _LIMIT:
         raise _error("invalid duration", text)
     if not unit:
         raise _error("missing unit in duration", text)
     scale = _UNITS.get(unit)
     if scale is None:
-        raise _error(f"unknown unit {_quoted(unit)} in duration", text)
+        raise _error(f"unknown unit {_quote(unit)} in duration", text)
     if count > _LIMIT // scale:
         raise _error("invalid duration", text)
-    return count * scale + _fraction(fraction or "", scale)
+    return count * scale + _fraction_nanoseconds(fraction or "", scale)
 
 
-def _fraction(digits: str, unit: int) -> int:
-    """Go's arithmetic, floating point included, so that the same text is the same duration on both sides."""
+def _fraction_nanoseconds(digits: str, unit: int) -> int:
+    """Compute a fraction with the arithmetic of Go, including floating point, to get the same result."""
     value, scale = 0, 1.0
     for digit in digits:
         longer = value * 10 + int(digit)
@@ -79,18 +79,18 @@ def _fraction(digits: str, unit: int) -> int:
     return int(float(value) * (float(unit) / scale))
 
 
-def _error(what: str, text: str) -> ValueError:
-    return ValueError(f"time: {what} {_quoted(text)}")
+def _error(problem: str, text: str) -> ValueError:
+    return ValueError(f"time: {problem} {_quote(text)}")
 
 
-def _quoted(text: str) -> str:
-    """The text in quotes as Go shows it: plain ASCII, every other byte in hexadecimal."""
-    shown = []
+def _quote(text: str) -> str:
+    """Quote a text as Go does in these messages: every byte outside ASCII is hexadecimal."""
+    parts = []
     for character in text:
         if character in '"\\':
-            shown.append("\\" + character)
+            parts.append("\\" + character)
         elif " " <= character < "\x80":
-            shown.append(character)
+            parts.append(character)
         else:
-            shown += [f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogatepass")]
-    return f'"{"".join(shown)}"'
+            parts += [f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogatepass")]
+    return f'"{"".join(parts)}"'

@@ -1,4 +1,4 @@
-"""Label selectors, as the API has them."""
+"""Label selectors with the semantics of the Kubernetes API."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from webhooks.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One term of a label selector: In, NotIn, Exists or DoesNotExist."""
+    """A requirement of a label selector, with the operator In, NotIn, Exists or DoesNotExist."""
 
     key: str
     operator: str
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels meet it; a key that is absent meets NotIn, as in the API."""
+        """Check whether labels meet the requirement. An absent key meets NotIn, as in the API."""
         match self.operator:
             case "In":
                 return labels.get(self.key) in self.values
@@ -32,30 +32,30 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A label selector; without requirements it matches everything."""
+    """A label selector. Without requirements it matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
     @classmethod
     def parse(cls, selector: Mapping[str, Any] | None) -> "Selector":
-        """Read ``{"matchLabels": ..., "matchExpressions": [...]}``, or labels alone, which must then all be equal.
+        """Parse ``{"matchLabels": ..., "matchExpressions": [...]}``, or a map of labels, which all must be equal.
 
         Raises:
-            ConfigurationError: the value is no selector.
+            ConfigurationError: the value is not a selector.
         """
         if not selector:
             return cls()
         if isinstance(selector, Mapping) and not set(selector) <= {"matchLabels", "matchExpressions"}:
             selector = {"matchLabels": selector}
         try:
-            read = msgspec.convert(selector, _Selector)
+            parsed = msgspec.convert(selector, _Selector)
         except msgspec.ValidationError as error:
             raise ConfigurationError(f"not a label selector: {error}") from None
-        equal = [Requirement(key, "In", frozenset((value,))) for key, value in read.matchLabels.items()]
-        return cls((*equal, *map(_requirement, read.matchExpressions)))
+        equalities = [Requirement(key, "In", frozenset((value,))) for key, value in parsed.match_labels.items()]
+        return cls((*equalities, *map(_to_requirement, parsed.match_expressions)))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels meet all requirements."""
+        """Check whether labels meet all requirements."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 
@@ -65,15 +65,15 @@ class _Expression(msgspec.Struct, forbid_unknown_fields=True):
     values: tuple[str, ...] = ()
 
 
-class _Selector(msgspec.Struct, forbid_unknown_fields=True):
-    matchLabels: dict[str, str] = {}  # noqa: N815
-    matchExpressions: tuple[_Expression, ...] = ()  # noqa: N815
+class _Selector(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[_Expression, ...] = ()
 
 
-def _requirement(expression: _Expression) -> Requirement:
+def _to_requirement(expression: _Expression) -> Requirement:
     operator = expression.operator
     if (operator in ("In", "NotIn")) != bool(expression.values):
         raise ConfigurationError(
-            f"operator {operator} of key {expression.key!r}: In and NotIn need values, the others take none"
+            f"operator {operator} of key {expression.key!r}: In and NotIn require values; the others must not have any"
         )
     return Requirement(expression.key, operator, frozenset(expression.values))

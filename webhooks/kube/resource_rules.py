@@ -1,16 +1,16 @@
-"""Some resources, as admission registrations write them."""
+"""Rules that match resources, with the semantics of webhook configurations."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from webhooks.errors import ConfigurationError
-from webhooks.kube.globs import strings
+from webhooks.kube.globs import parse_strings
 
 _VERSION = re.compile(r"v\d+((alpha|beta)\d+)?")
-# Groups without a dot; every other group but the core one has a dot in its name.
+# The groups without a dot in the name, and "core" for the core group.
 _PLAIN_GROUPS = frozenset(("apps", "autoscaling", "batch", "core", "extensions", "policy"))
-# What is easily written for a group or a resource and would never match.
+# Short names of groups, and singular names of resources: rules with these would never match.
 _SHORT_GROUPS = frozenset(
     [
         "admissionregistration",
@@ -56,13 +56,13 @@ _SINGULARS = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Some resources, each part a name or ``*``.
+    """A rule that matches resources. Each part is a name or ``*``.
 
     Attributes:
-        group: the API group, empty for the core group; ``*`` where the rule names none.
-        version: the API version; ``*`` where the rule names none.
+        group: the API group; empty for the core group.
+        version: the API version.
         resource: the plural name.
-        subresource: empty for the resource alone; ``*`` for it and all its subresources.
+        subresource: empty for only the resource; ``*`` for the resource and all its subresources.
     """
 
     group: str
@@ -72,12 +72,12 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str) -> "Rule":
-        """Read ``[group/][version/]resource[/subresource]``: pods, pods/exec, */scale, apps/v1/deployments, */*.
+        """Parse ``[group/][version/]resource[/subresource]``: pods, pods/exec, */scale, apps/v1/deployments, */*.
 
-        A first part with a dot, or a built-in group without one (``core`` is the core group), names the group.
+        The first part is a group if it has a dot, or is a built-in group without one (``core`` for the core group).
 
         Raises:
-            ConfigurationError: the text is no rule.
+            ConfigurationError: the text is not a rule.
         """
         parts = text.split("/")
         group = version = "*"
@@ -87,17 +87,19 @@ class Rule:
             version = parts.pop(0)
         if len(parts) > 2 or not all(re.fullmatch(r"\*|[a-z0-9.-]+", part) for part in parts):
             raise ConfigurationError(
-                f"{text!r} names no resource: write [group/][version/]resource[/subresource], all in lower case"
+                f"{text!r} is not a resource: use [group/][version/]resource[/subresource] in lower case"
             )
         resource, subresource = parts if len(parts) == 2 else (parts[0], "")
         if resource in _SHORT_GROUPS:
-            raise ConfigurationError(f"{text!r} names no resource: write the group in full, {resource}.k8s.io/...")
+            raise ConfigurationError(
+                f"{text!r} is not a resource: use the full name of the group, {resource}.k8s.io/..."
+            )
         if resource in _SINGULARS:
-            raise ConfigurationError(f"{text!r} names no resource: they are plural, {_SINGULARS[resource]}")
+            raise ConfigurationError(f"{text!r} is not a resource: use the plural, {_SINGULARS[resource]}")
         return cls("" if group == "core" else group, version, resource, subresource)
 
     def matches(self, group: str, version: str, resource: str, subresource: str) -> bool:
-        """Whether a request's resource is one of these; a request that names no version means every version."""
+        """Check whether the rule matches the resource of a request. An empty version matches every rule."""
         return (
             self.resource in ("*", resource)
             and self.subresource in ("*", subresource)
@@ -106,28 +108,28 @@ class Rule:
         )
 
 
-def rules(resources: Sequence[str]) -> tuple[Rule, ...]:
-    """Read rules.
+def parse_rules(resources: Sequence[str]) -> tuple[Rule, ...]:
+    """Parse a list of rules.
 
     Raises:
-        ConfigurationError: one of them is no rule.
+        ConfigurationError: the value is not a list of rules.
     """
-    return tuple(Rule.parse(resource) for resource in strings(resources))
+    return tuple(Rule.parse(resource) for resource in parse_strings(resources))
 
 
-def both(one: Rule, other: Rule) -> Rule | None:
-    """The rule for what two rules have in common; None for nothing."""
+def intersect(one: Rule, other: Rule) -> Rule | None:
+    """Return the rule that matches the resources that both rules match; None if there are none."""
     parts = [
-        _part(one.group, other.group),
-        _part(one.version, other.version),
-        _part(one.resource, other.resource),
-        _part(one.subresource, other.subresource),
+        _intersect_parts(one.group, other.group),
+        _intersect_parts(one.version, other.version),
+        _intersect_parts(one.resource, other.resource),
+        _intersect_parts(one.subresource, other.subresource),
     ]
-    known = [part for part in parts if part is not None]
-    return Rule(*known) if len(known) == len(parts) else None
+    common = [part for part in parts if part is not None]
+    return Rule(*common) if len(common) == len(parts) else None
 
 
-def _part(one: str, other: str) -> str | None:
+def _intersect_parts(one: str, other: str) -> str | None:
     if one == "*" or one == other:
         return other
     return one if other == "*" else None

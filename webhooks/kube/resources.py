@@ -1,6 +1,6 @@
-"""Resources of kinds: the plural names that requests carry, and which objects have no namespace."""
+"""Resources of kinds: their plural names, and whether they are cluster-scoped."""
 
-# Where the rule below is wrong.
+# Exceptions from the rule of `plural_name`.
 _IRREGULAR = {
     "endpoints": "endpoints",
     "gateway": "gateways",
@@ -39,8 +39,8 @@ _CLUSTER_SCOPED = {
 }
 
 
-def plural(kind: str) -> str:
-    """The resource of a kind: ``networkpolicies`` of ``NetworkPolicy``."""
+def plural_name(kind: str) -> str:
+    """Return the plural name of a kind: ``networkpolicies`` for ``NetworkPolicy``."""
     word = kind.lower()
     if word in _IRREGULAR:
         return _IRREGULAR[word]
@@ -49,6 +49,6 @@ def plural(kind: str) -> str:
     return f"{word}es" if word.endswith(("s", "x", "z", "ch", "sh")) else f"{word}s"
 
 
-def cluster_scoped(group: str, kind: str) -> bool:
-    """Whether objects of a kind that clusters have built in are without a namespace."""
+def is_cluster_scoped(group: str, kind: str) -> bool:
+    """Check whether objects of a built-in kind have no namespace."""
     return kind in _CLUSTER_SCOPED.get(group, ())

@@ -1,8 +1,8 @@
-"""YAML of manifests, read as clients of the API read it before they send it: YAML 1.1, made into JSON.
+"""Read YAML manifests as clients of the Kubernetes API do before they send them: YAML 1.1, converted to JSON.
 
-So ``on`` and ``yes`` are booleans, ``0644`` is 420, ``1e3`` is 1000, dates are texts, and keys that are no texts
-become some. Refused beyond that: keys that are there twice, tags that are not the core's, and what is there to do
-harm: nesting over 100 levels, aliases that multiply.
+So ``on`` and ``yes`` are booleans, ``0644`` is 420, ``1e3`` is 1000, dates are strings, and keys are converted to
+strings. Rejected in addition: duplicate keys, tags other than those of the YAML core schema, more than 100 levels of
+nesting, and aliases that repeat more than 100,000 values.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 MAX_DEPTH = 100
-MAX_REPEATED = 100_000  # values that stand for others by an alias
+MAX_REPEATED = 100_000  # values that aliases repeat
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN, _QUOTED, _COLLECTION = "plain", "quoted", "collection"
@@ -24,7 +24,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 _CONSTANTS: dict[str, Any] = {
-    each: value
+    spelling: value
     for words, value in [
         (("", "~", "null"), None),
         (("y", "yes", "true", "on"), True),
@@ -33,38 +33,41 @@ _CONSTANTS: dict[str, Any] = {
         (("-.inf",), -math.inf),
     ]
     for word in words
-    for each in (word, word.capitalize(), word.upper())
+    for spelling in (word, word.capitalize(), word.upper())
 } | {".Inf": math.inf, "+.Inf": math.inf, "-.Inf": -math.inf, ".NaN": math.inf}
 _INTEGER = re.compile(r"[-+]?(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<bin>[01]+)|0[oO]?(?P<oct>[0-7]+)|0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _BASES = {"hex": 16, "bin": 2, "oct": 8}
 _MAX_INTEGER = 2**64
-_MAX_INTEGRAL = 1e21  # floats from here on are written with an exponent
+_MAX_INTEGRAL = 1e21  # clients write larger floats with an exponent
 
 
-class Unreadable(Exception):
-    """What is no document.
+class YamlError(Exception):
+    """A document that cannot be read.
 
     Attributes:
-        what: why.
-        line: the line, from 0.
+        reason: the reason.
+        line: the line of the problem, counted from 0.
     """
 
-    def __init__(self, what: str, line: int) -> None:
-        super().__init__(what)
-        self.what = what
+    def __init__(self, reason: str, line: int) -> None:
+        super().__init__(reason)
+        self.reason = reason
         self.line = line
 
 
-class Tree:
-    """One document: its value, and the lines in it where things stand.
+class YamlDocument:
+    """A YAML document.
+
+    Args:
+        text: the text of the document.
 
     Attributes:
-        value: dicts, lists, texts, numbers, booleans and None; nothing in it is shared.
-        line: where it begins, from 0.
+        value: the value, of dicts, lists, strings, numbers, booleans and None. No part of it is shared.
+        line: the line of its first value, counted from 0.
 
     Raises:
-        Unreadable: it is no YAML, or is beyond the limits.
+        YamlError: the text is not YAML, or exceeds a limit.
     """
 
     def __init__(self, text: str) -> None:
@@ -72,19 +75,19 @@ class Tree:
         self.line = 0 if self._root is None else self._root.start_mark.line
         self.value = None if self._root is None else _Builder().build(self._root, 0)
 
-    def lines_of(self, key: str) -> list[int]:
-        """The lines of what is in the list of that name, from 0."""
+    def item_lines(self, key: str) -> list[int]:
+        """Return the lines of the items of a top-level list, counted from 0."""
         for name, value in self._root.value if isinstance(self._root, yaml.MappingNode) else ():
             if name.value == key and isinstance(value, yaml.SequenceNode):
-                return [each.start_mark.line for each in value.value]
+                return [item.start_mark.line for item in value.value]
         return []
 
 
 _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
-class _Composer(_Loader):  # type: ignore[misc]  # the faster of two classes
-    """Composes nodes; their tags tell texts without quotes from others, and no more."""
+class _Composer(_Loader):  # type: ignore[misc]  # the base class depends on the platform
+    """Composes nodes. Without an explicit tag, the tag of a scalar is _PLAIN or _QUOTED."""
 
     _depth = 0
 
@@ -94,10 +97,10 @@ class _Composer(_Loader):  # type: ignore[misc]  # the faster of two classes
         return _PLAIN if implicit[0] else _QUOTED
 
     def descend_resolver(self, parent: Any, index: Any) -> None:  # noqa: ARG002
-        # Here, since the composer itself goes deeper until the process ends.
+        # The composer itself has no limit and would overflow the stack of the process.
         self._depth += 1
         if self._depth > MAX_DEPTH + 1:
-            raise Unreadable(f"nested deeper than {MAX_DEPTH} levels", parent.start_mark.line)
+            raise YamlError(f"nested deeper than {MAX_DEPTH} levels", parent.start_mark.line)
 
     def ascend_resolver(self) -> None:
         self._depth -= 1
@@ -107,17 +110,17 @@ def _compose(text: str) -> yaml.Node | None:
     try:
         node: yaml.Node | None = _Composer(text).get_single_node()
     except yaml.MarkedYAMLError as error:
-        what = ": ".join(part for part in ("not YAML", error.context, error.problem) if part)
+        reason = ": ".join(part for part in ("not YAML", error.context, error.problem) if part)
         mark = error.problem_mark or error.context_mark
-        raise Unreadable(what, mark.line if mark is not None else 0) from None
+        raise YamlError(reason, mark.line if mark is not None else 0) from None
     except yaml.reader.ReaderError as error:
         line = text.encode()[: error.position].count(b"\n")
-        raise Unreadable(f"not text: {error.reason}", line) from None
+        raise YamlError(f"not text: {error.reason}", line) from None
     return node
 
 
 class _Builder:
-    """Builds values of nodes."""
+    """Builds the value of a node."""
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
@@ -126,14 +129,14 @@ class _Builder:
     def build(self, node: yaml.Node, depth: int) -> Any:
         self._count(node)
         if isinstance(node, yaml.ScalarNode):
-            return _scalar(node)
+            return _build_scalar(node)
         if node.tag not in (_COLLECTION, f"{_TAG}map", f"{_TAG}seq"):
-            raise Unreadable(f"the tag {node.tag!r} is not supported", node.start_mark.line)
+            raise YamlError(f"the tag {node.tag!r} is not supported", node.start_mark.line)
         if depth == MAX_DEPTH:
-            raise Unreadable(f"nested deeper than {MAX_DEPTH} levels", node.start_mark.line)
+            raise YamlError(f"nested deeper than {MAX_DEPTH} levels", node.start_mark.line)
         if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, depth + 1)
-        return [self.build(each, depth + 1) for each in node.value]
+            return self._build_mapping(node, depth + 1)
+        return [self.build(item, depth + 1) for item in node.value]
 
     def _count(self, node: yaml.Node) -> None:
         if id(node) not in self._seen:
@@ -141,66 +144,68 @@ class _Builder:
             return
         self._repeated += 1
         if self._repeated > MAX_REPEATED:
-            raise Unreadable(f"more than {MAX_REPEATED} values that aliases repeat", node.start_mark.line)
+            raise YamlError(f"aliases repeat more than {MAX_REPEATED} values", node.start_mark.line)
 
-    def _mapping(self, node: yaml.MappingNode, depth: int) -> dict[str, Any]:
+    def _build_mapping(self, node: yaml.MappingNode, depth: int) -> dict[str, Any]:
         members: dict[str, Any] = {}
         merged: set[str] = set()
         for name, value in node.value:
             if name.value == "<<" and name.tag == _PLAIN:
-                for key, each in self._merged(value, depth).items():
+                for key, merged_value in self._build_merged(value, depth).items():
                     if key not in merged:
-                        _refuse_twice(members, key, name)
-                        members[key] = each
+                        _check_unique(members, key, name)
+                        members[key] = merged_value
                         merged.add(key)
                 continue
-            key = _key(name)
+            key = _build_key(name)
             if key not in merged:
-                _refuse_twice(members, key, name)
+                _check_unique(members, key, name)
             merged.discard(key)
             members[key] = self.build(value, depth)
         return members
 
-    def _merged(self, node: yaml.Node, depth: int) -> dict[str, Any]:
-        """What a merge key brings; of several mappings the first counts."""
+    def _build_merged(self, node: yaml.Node, depth: int) -> dict[str, Any]:
+        """Build the value of a merge key. Of several mappings, the first with a key counts."""
         value = self.build(node, depth)
-        brought: dict[str, Any] = {}
-        for each in value if isinstance(value, list) else [value]:
-            if not isinstance(each, dict):
-                raise Unreadable("a merge key (<<) brings mappings and nothing else", node.start_mark.line)
-            brought = {**each, **brought}
-        return brought
+        members: dict[str, Any] = {}
+        for mapping in value if isinstance(value, list) else [value]:
+            if not isinstance(mapping, dict):
+                raise YamlError(
+                    "the value of a merge key (<<) must be a mapping or a list of them", node.start_mark.line
+                )
+            members = {**mapping, **members}
+        return members
 
 
-def _refuse_twice(members: dict[str, Any], key: str, name: yaml.Node) -> None:
+def _check_unique(members: dict[str, Any], key: str, name: yaml.Node) -> None:
     if key in members:
-        raise Unreadable(f"the key {key[:64]!r} is there twice", name.start_mark.line)
+        raise YamlError(f"duplicate key {key[:64]!r}", name.start_mark.line)
 
 
-def _key(node: yaml.Node) -> str:
-    key = _scalar(node) if isinstance(node, yaml.ScalarNode) else None
+def _build_key(node: yaml.Node) -> str:
+    key = _build_scalar(node) if isinstance(node, yaml.ScalarNode) else None
     if key is None:
-        raise Unreadable("a key must be a text", node.start_mark.line)
+        raise YamlError("a key must be a string", node.start_mark.line)
     if isinstance(key, bool):
         return "true" if key else "false"
     return str(key)
 
 
-def _scalar(node: yaml.ScalarNode) -> Any:
+def _build_scalar(node: yaml.ScalarNode) -> Any:
     if node.tag == _QUOTED or node.tag == f"{_TAG}str":
         return node.value
-    value = resolved(node.value)
+    value = resolve_scalar(node.value)
     if isinstance(value, float) and math.isinf(value):
-        raise Unreadable(f"{node.value} is no number in JSON", node.start_mark.line)
+        raise YamlError(f"{node.value} is not a number in JSON", node.start_mark.line)
     if isinstance(value, int) and not -_MAX_INTEGER < value < _MAX_INTEGER:
-        raise Unreadable("an integer beyond 64 bits", node.start_mark.line)
+        raise YamlError("an integer of more than 64 bits", node.start_mark.line)
     if node.tag != _PLAIN and not (node.tag in _TYPES and isinstance(value, _TYPES[node.tag])):
-        raise Unreadable(f"the tag {node.tag!r} is not supported here", node.start_mark.line)
+        raise YamlError(f"the tag {node.tag!r} is not supported here", node.start_mark.line)
     return value
 
 
-def resolved(text: str) -> Any:
-    """What a text without quotes is; infinite where it is a number that JSON has not."""
+def resolve_scalar(text: str) -> Any:
+    """Return the value of a scalar without quotes; infinity for a number that JSON does not have."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if text[0] not in "0123456789+-.":
@@ -208,15 +213,15 @@ def resolved(text: str) -> Any:
     plain = text if text[0] == "." else text.replace("_", "")
     integer = _INTEGER.fullmatch(plain)
     if integer is not None:
-        return _integer(plain, integer)
+        return _parse_integer(plain, integer)
     if not _FLOAT.fullmatch(plain) or math.isinf(value := float(plain)):
         return text
     return int(value) if value.is_integer() and abs(value) < _MAX_INTEGRAL else value
 
 
-def _integer(plain: str, found: re.Match[str]) -> int:
-    if len(plain) > 72:  # with all digits of any base, a number beyond 64 bits
+def _parse_integer(plain: str, match: re.Match[str]) -> int:
+    if len(plain) > 72:  # more than 64 bits in any base
         return _MAX_INTEGER
-    base = found.lastgroup
-    value = int(plain, 10) if base is None else int(found[base], _BASES[base])
+    base = match.lastgroup
+    value = int(plain, 10) if base is None else int(match[base], _BASES[base])
     return -value if base is not None and plain[0] == "-" else value

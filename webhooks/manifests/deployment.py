@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from webhooks.errors import ConfigurationError
-from webhooks.kube.registered import PLURALS
+from webhooks.kube.api_groups import WEBHOOK_CONFIGURATION_PLURALS
 from webhooks.manifests.server_files import MOUNT_PATH, ServerFiles
 from webhooks.manifests.target import DISRUPTION_BUDGET_V1, Target
 from webhooks.manifests.webhook_configurations import Json, labels_for
@@ -82,7 +82,7 @@ class Workload:
         name = f"{self.name}-registrations"
         rule = {
             "apiGroups": ["admissionregistration.k8s.io"],
-            "resources": list(PLURALS),
+            "resources": list(WEBHOOK_CONFIGURATION_PLURALS),
             "resourceNames": [self.sync_ca_bundle],
             "verbs": ["get", "patch"],
         }

@@ -7,8 +7,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from webhooks.errors import unreadable
-from webhooks.kube.registered import API_VERSION, KINDS, MANAGED_BY, OURS
-from webhooks.kube.resources import plural
+from webhooks.kube.api_groups import (
+    ADMISSION_REGISTRATION,
+    MANAGED_BY_LABEL,
+    MANAGED_BY_VALUE,
+    WEBHOOK_CONFIGURATION_KINDS,
+)
+from webhooks.kube.resources import plural_name
 from webhooks.manifests.render import File
 from webhooks.manifests.webhook_configurations import Json
 
@@ -27,7 +32,7 @@ _WEBHOOK_DEFAULTS = {
     "matchConditions": [],
 }
 # Where fields that are not in the manifests are reported too: everywhere in these kinds, and below these fields.
-_STRICT_KINDS = (*KINDS, "ClusterRole", "ClusterRoleBinding", "NetworkPolicy")
+_STRICT_KINDS = (*WEBHOOK_CONFIGURATION_KINDS, "ClusterRole", "ClusterRoleBinding", "NetworkPolicy")
 _STRICT_FIELDS = ("data", "selector", "labelSelector", "securityContext")
 # Elsewhere only these: they change what runs, or who can connect to it.
 _REPORTED_FIELDS = (
@@ -79,8 +84,8 @@ def compare_cluster(cluster: Cluster, files: Iterable[File]) -> Iterator[str]:
         name = _describe(expected)
         if actual is None:
             yield f"{name}: missing"
-        elif actual["metadata"].get("labels", {}).get(MANAGED_BY) != OURS:
-            yield f"{name}: belongs to another program: it has no label {MANAGED_BY}: {OURS}"
+        elif actual["metadata"].get("labels", {}).get(MANAGED_BY_LABEL) != MANAGED_BY_VALUE:
+            yield f"{name}: belongs to another program: it has no label {MANAGED_BY_LABEL}: {MANAGED_BY_VALUE}"
         else:
             yield from (f"{name}: {line}" for line in compare_objects(expected, actual))
     names = {_describe(object_) for object_ in objects}
@@ -93,9 +98,11 @@ def _find_obsolete_configurations(cluster: Cluster, instance: str, names: set[st
 
     API servers still send requests for it, and may deny them.
     """
-    selector = f"{MANAGED_BY}%3D{OURS}%2C{_INSTANCE}%3D{instance}"
-    for kind in KINDS:
-        collection = api_path({"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": ""}}).removesuffix("/")
+    selector = f"{MANAGED_BY_LABEL}%3D{MANAGED_BY_VALUE}%2C{_INSTANCE}%3D{instance}"
+    for kind in WEBHOOK_CONFIGURATION_KINDS:
+        collection = api_path(
+            {"apiVersion": ADMISSION_REGISTRATION, "kind": kind, "metadata": {"name": ""}}
+        ).removesuffix("/")
         existing = cluster.get(f"{collection}?labelSelector={selector}") or {}
         for configuration in existing.get("items", []):
             name = _describe({"kind": kind, **configuration})
@@ -108,7 +115,7 @@ def api_path(object_: Json) -> str:
     version, metadata = object_["apiVersion"], object_["metadata"]
     base = f"/api/{version}" if "/" not in version else f"/apis/{version}"
     namespace = f"/namespaces/{metadata['namespace']}" if metadata.get("namespace") else ""
-    return f"{base}{namespace}/{plural(object_['kind'])}/{metadata['name']}"
+    return f"{base}{namespace}/{plural_name(object_['kind'])}/{metadata['name']}"
 
 
 def compare_objects(expected: Json, actual: Json) -> Iterator[str]:

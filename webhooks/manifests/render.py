@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from webhooks.kube.yaml_writer import written
+from webhooks.kube.yaml_writer import to_yaml
 from webhooks.manifests.apiserver_config import (
     ADMISSION_KUBECONFIG,
     CA_FILE,
@@ -45,7 +45,7 @@ class Document:
     def __str__(self) -> str:
         paragraphs = self.comment.split("\n")
         lines = [line for text in paragraphs for line in wrap(text, _COMMENT_WIDTH, break_on_hyphens=False)]
-        return "".join(f"# {line}\n" for line in lines) + written(self.object)
+        return "".join(f"# {line}\n" for line in lines) + to_yaml(self.object)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from webhooks.kube.globs import EVERYTHING, Globs
 from webhooks.kube.label_selectors import Requirement
-from webhooks.kube.resource_rules import Rule, both
+from webhooks.kube.resource_rules import Rule, intersect
 from webhooks.policy.matching import AdmissionMatch
 from webhooks.policy.model import AnyPolicy
 from webhooks.reviews.admission import OPERATIONS
@@ -73,7 +73,7 @@ def _intersect_rules(alternatives: Sequence[Sequence[Rule]]) -> Iterator[Rule]:
     for rules in product(*alternatives):
         intersection = rules[0]
         for rule in rules[1:]:
-            narrower = both(intersection, rule)
+            narrower = intersect(intersection, rule)
             if narrower is None:
                 break
             intersection = narrower

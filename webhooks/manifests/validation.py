@@ -6,7 +6,7 @@ from itertools import chain
 
 from webhooks.engine.dispatcher import budget
 from webhooks.errors import ConfigurationError
-from webhooks.kube.registered import MAX_TIMEOUT
+from webhooks.kube.api_groups import MAX_TIMEOUT
 from webhooks.manifests.selectors import listed_namespaces
 from webhooks.manifests.target import MATCH_CONDITIONS, OLDEST_VERSION, STATIC_WEBHOOKS, Target
 from webhooks.manifests.webhook_configurations import Webhook, timeout_for

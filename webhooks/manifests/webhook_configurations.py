@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from webhooks.engine.dispatcher import budget
-from webhooks.kube import registered
-from webhooks.kube.registered import MAX_TIMEOUT
-from webhooks.kube.resource_rules import Rule, both
+from webhooks.kube import api_groups
+from webhooks.kube.api_groups import MAX_TIMEOUT
+from webhooks.kube.resource_rules import Rule, intersect
 from webhooks.manifests.conditions import Condition, admission_conditions, startup_exemption
 from webhooks.manifests.scope import PolicyScope, merge_rules
 from webhooks.manifests.selectors import listed_exempt_namespaces, namespace_selector, object_selector
@@ -22,7 +22,7 @@ ADMISSION_KINDS: tuple[AdmissionKind, ...] = ("mutating", "validating")
 DEFAULT_TIMEOUT = 10  # seconds; the default of the API
 
 _PATHS: Mapping[AdmissionKind, str] = {"mutating": "/admission/mutate", "validating": "/admission/validate"}
-_API_KINDS: Mapping[AdmissionKind, str] = {"mutating": registered.MUTATING, "validating": registered.VALIDATING}
+_API_KINDS: Mapping[AdmissionKind, str] = {"mutating": api_groups.MUTATING, "validating": api_groups.VALIDATING}
 _SIDE_EFFECTS: Mapping[SideEffects, str] = {"none": "None", "none_on_dry_run": "NoneOnDryRun"}
 _DOMAINS: Mapping[AdmissionKind, str] = {"mutating": "mutate.webhooks.svc.io", "validating": "validate.webhooks.svc.io"}
 
@@ -158,7 +158,7 @@ def _prevents_conversion(scopes: Sequence[PolicyScope]) -> bool:
     version. The first policy would miss requests that it would receive on its own.
     """
     return any(
-        rule.version not in ("*", other.version) and both(replace(rule, version="*"), replace(other, version="*"))
+        rule.version not in ("*", other.version) and intersect(replace(rule, version="*"), replace(other, version="*"))
         for scope in scopes
         for rule in scope.rules
         for other_scope in scopes
@@ -170,7 +170,7 @@ def build_configuration(kind: AdmissionKind, webhooks: Sequence[Webhook], target
     """Return the webhook configuration of a kind."""
     suffix = ".static.k8s.io" if target.static else ""  # which API servers require for configurations in files
     return {
-        "apiVersion": registered.API_VERSION,
+        "apiVersion": api_groups.ADMISSION_REGISTRATION,
         "kind": _API_KINDS[kind],
         "metadata": {"name": f"{target.name}{suffix}", "labels": labels_for(target.name)},
         "webhooks": [webhook.to_dict(target) for webhook in webhooks],
@@ -182,7 +182,7 @@ def labels_for(instance: str) -> dict[str, str]:
     return {
         "app.kubernetes.io/name": "webhooks",
         "app.kubernetes.io/instance": instance,
-        registered.MANAGED_BY: registered.OURS,
+        api_groups.MANAGED_BY_LABEL: api_groups.MANAGED_BY_VALUE,
     }
 
 

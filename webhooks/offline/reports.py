@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from webhooks.kube.yaml_writer import written
+from webhooks.kube.yaml_writer import to_yaml
 from webhooks.offline.evaluation import Message, ReportItem, ReviewResult
 from webhooks.offline.junit import render_junit
 from webhooks.offline.requests import without_default_namespace
@@ -34,14 +34,14 @@ def render_json(items: Sequence[ReportItem]) -> str:
 
 def render_yaml(items: Sequence[ReportItem]) -> str:
     """Render the same report as YAML."""
-    return written(_to_dict(items))
+    return to_yaml(_to_dict(items))
 
 
 def render_patched(items: Sequence[ReportItem]) -> str:
     """Render the objects that are allowed, with all changes, as a stream of YAML documents."""
     results = [item for item in items if isinstance(item, ReviewResult) and item.final_object is not None]
     objects = [without_default_namespace(result.manifest, result.final_object) for result in results]
-    return "".join(f"---\n{written(object_)}" for object_ in objects)
+    return "".join(f"---\n{to_yaml(object_)}" for object_ in objects)
 
 
 def _to_dict(items: Sequence[ReportItem]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 import orjson
 
 from webhooks.kube.api_groups import ADMISSION
-from webhooks.kube.resources import cluster_scoped, plural
+from webhooks.kube.resources import is_cluster_scoped, plural_name
 from webhooks.offline.sources import Manifest
 from webhooks.reviews.admission_codec import CODEC
 
@@ -98,7 +98,7 @@ class RequestBuilder:
 
     def _resource(self, group: str, kind: str) -> tuple[str, bool]:
         """Return the plural name of a kind, and whether its objects are namespaced."""
-        return self._custom_resources.get((group, kind)) or (plural(kind), not cluster_scoped(group, kind))
+        return self._custom_resources.get((group, kind)) or (plural_name(kind), not is_cluster_scoped(group, kind))
 
     def _add_definition(self, tree: Json) -> None:
         """Add the kind that a CustomResourceDefinition defines, for the manifests after it."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from webhooks.errors import reason_for
-from webhooks.kube.yaml_reader import Tree, Unreadable
+from webhooks.kube.yaml_reader import YamlDocument, YamlError
 from webhooks.objects.strict_json import first_duplicate
 
 STDIN = "-"
@@ -156,12 +156,12 @@ def _parse_chunk(chunk: bytes, file: str, line: int) -> Iterator[Manifest | Prob
         yield from _parse_json(text, json_start.end(), file, line)
         return
     try:
-        tree = Tree(text)
-    except Unreadable as error:
-        yield Problem(file, line + _editor_line(text, error.line), error.what)
+        tree = YamlDocument(text)
+    except YamlError as error:
+        yield Problem(file, line + _editor_line(text, error.line), error.reason)
     else:
         if tree.value is not None:
-            item_lines = [line + _editor_line(text, item) for item in tree.lines_of("items")]
+            item_lines = [line + _editor_line(text, item) for item in tree.item_lines("items")]
             yield from _expand_list(tree.value, file, line + _editor_line(text, tree.line), item_lines)
 
 

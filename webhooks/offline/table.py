@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from webhooks.errors import printable
-from webhooks.kube.yaml_writer import lines
+from webhooks.kube.yaml_writer import to_yaml_lines
 from webhooks.offline.evaluation import ReportItem, ReviewResult
 from webhooks.offline.reports import count
 from webhooks.offline.sources import format_location
@@ -74,7 +74,7 @@ def _align_in_color(row: Sequence[str], widths: Sequence[int], style: Style) -> 
 def _diff(result: ReviewResult, style: Style) -> Iterator[str]:
     if not result.patch or result.denials:
         return
-    before, after = lines(result.request["object"]), lines(result.final_object)
+    before, after = to_yaml_lines(result.request["object"]), to_yaml_lines(result.final_object)
     for line in list(difflib.unified_diff(before, after, n=_CONTEXT_LINES, lineterm=""))[2:]:
         yield style(line, fg=_DIFF_COLORS[line[0]]) if line[0] in _DIFF_COLORS else line
 

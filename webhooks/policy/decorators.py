@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from webhooks.errors import ConfigurationError
+from webhooks.kube.api_groups import MAX_TIMEOUT
 from webhooks.kube.globs import EVERYTHING, Globs
 from webhooks.kube.label_selectors import Selector
-from webhooks.kube.registered import MAX_TIMEOUT
-from webhooks.kube.resource_rules import rules
+from webhooks.kube.resource_rules import parse_rules
 from webhooks.policy import matching
 from webhooks.policy.matching import AccessMatch, AdmissionMatch, AnyMatch, ImageMatch
 from webhooks.policy.model import AnyPolicy, Match, OnError, Origin, Policy, SideEffects, check_name
@@ -131,7 +131,7 @@ def _admission_match(
     groups: Iterable[str] | None,
 ) -> AdmissionMatch:
     return AdmissionMatch(
-        rules(_check_resources(resources)),
+        parse_rules(_check_resources(resources)),
         matching.parse_operations(operations),
         _parse_globs(namespaces),
         _parse_globs(names),
@@ -245,7 +245,7 @@ def authorizing(
         ConfigurationError: an argument or the function's signature is invalid.
     """
     match = AccessMatch(
-        rules(resources if paths else _check_resources(resources)),
+        parse_rules(resources if paths else _check_resources(resources)),
         Globs(paths),
         _parse_globs(verbs),
         _parse_globs(namespaces),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from webhooks.errors import ConfigurationError
-from webhooks.kube.globs import EVERYTHING, Globs, strings
+from webhooks.kube.globs import EVERYTHING, Globs, parse_strings
 from webhooks.kube.label_selectors import Selector
 from webhooks.kube.resource_rules import Rule
 from webhooks.reviews.admission import OPERATIONS, AdmissionReview, label_sets
@@ -134,7 +134,7 @@ def parse_operations(names: Sequence[str]) -> frozenset[str]:
     Raises:
         ConfigurationError: the list is empty or has an unknown operation.
     """
-    names = strings(names)
+    names = parse_strings(names)
     if "*" in names:
         return frozenset(OPERATIONS)
     if not names or not set(names) <= set(OPERATIONS):

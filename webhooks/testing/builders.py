@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from webhooks.kube.resources import plural
+from webhooks.kube.resources import plural_name
 from webhooks.reviews import admission_codec, authentication, authorization
 from webhooks.reviews import images as _images
 from webhooks.reviews.admission import AdmissionReview
@@ -62,7 +62,7 @@ def admission(
     request = {
         "uid": "7a1d1c2e-0000-4000-8000-000000000000",
         "kind": {"group": group, "version": version, "kind": kind},
-        "resource": {"group": group, "version": version, "resource": resource or plural(kind)},
+        "resource": {"group": group, "version": version, "resource": resource or plural_name(kind)},
         "subResource": subresource,
         "name": metadata.get("name", ""),
         "namespace": metadata.get("namespace", ""),
