@@ -71,7 +71,7 @@ def test_the_fixture_takes_a_configuration(pytester: pytest.Pytester) -> None:
     lay(pytester, {"below/labels.py": POLICY, "below/webhooks.yaml": CONFIGURATION, "below/test_labels.py": test})
     ended = pytester.runpytest("-p", "no:cacheprovider")
     ended.assert_outcomes(failed=1)
-    ended.stdout.fnmatch_lines(["*wanted: denied", "*got: allowed", "*- labels: no owner"])
+    ended.stdout.fnmatch_lines(["*expected: denied", "*actual: allowed", "*- labels: no owner"])
 
 
 def test_cases_of_a_configuration_stand_alone(pytester: pytest.Pytester) -> None:
@@ -124,7 +124,7 @@ def test_a_file_that_is_wrong(pytester: pytest.Pytester) -> None:
     [
         (
             {"labels_cases.yaml": CASES},
-            "labels_cases.yaml:1:1: *the policy is to stand beside it or in the folder above*",
+            "labels_cases.yaml:1:1: *there is no policy file of that name in this folder or its parent*",
         ),
         ({"labels_cases.yaml": "cases: []", "labels.py": POLICY}, "*apiVersion: Required value*"),
         ({"labels_cases.yaml": CASES, "labels.py": "1 / 0"}, "*labels.py:1: ZeroDivisionError*"),

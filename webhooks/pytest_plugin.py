@@ -10,7 +10,7 @@ import pytest
 
 if TYPE_CHECKING:
     from webhooks.testing import Server
-    from webhooks.testing.cases import Placed
+    from webhooks.testing.cases import BoundCase
 
 _PATTERNS = ("*_cases.yaml", "cases/*.yaml")
 _HEADED = re.compile(rb"webhooks\.svc\.io/")
@@ -62,7 +62,7 @@ class CasesFile(pytest.File):
         from webhooks.testing import cases
 
         try:
-            found = cases.read(self.path, self._policy)
+            found = cases.load_cases(self.path, self._policy)
         except ConfigurationError as error:
             raise self.CollectError(str(error)) from None
         for each in found:
@@ -72,7 +72,7 @@ class CasesFile(pytest.File):
 class CaseItem(pytest.Item):
     """A case, as a test."""
 
-    def __init__(self, *, placed: "Placed", **options: Any) -> None:
+    def __init__(self, *, placed: "BoundCase", **options: Any) -> None:
         super().__init__(**options)
         self._placed = placed
 

@@ -1,3 +1,5 @@
+"""Builders return reviews as a server decodes them."""
+
 import pytest
 
 from webhooks import AdmissionReview, Allow, Deny, validating
@@ -10,7 +12,7 @@ def owner_label(review: AdmissionReview, *, label: str = "owner") -> Allow | Den
     return Allow() if label in review.labels else Deny(f"no {label}")
 
 
-def test_a_policy_is_called_as_the_function_it_is() -> None:
+def test_a_policy_can_be_called() -> None:
     assert isinstance(owner_label, Policy)
     assert owner_label(admission("CREATE", pod(labels={"owner": "a"}))) == Allow()
     assert owner_label(admission("CREATE", pod())) == Deny("no owner")
@@ -18,7 +20,7 @@ def test_a_policy_is_called_as_the_function_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("api_version", "kind", "wanted"),
+    ("api_version", "kind", "expected"),
     [
         ("v1", "Pod", ("", "v1", "pods")),
         ("apps/v1", "Deployment", ("apps", "v1", "deployments")),
@@ -26,13 +28,13 @@ def test_a_policy_is_called_as_the_function_it_is() -> None:
         ("networking.k8s.io/v1", "NetworkPolicy", ("networking.k8s.io", "v1", "networkpolicies")),
     ],
 )
-def test_the_resource_follows_from_the_object(api_version: str, kind: str, wanted: tuple[str, str, str]) -> None:
+def test_the_resource_is_derived_from_the_object(api_version: str, kind: str, expected: tuple[str, str, str]) -> None:
     review = admission("CREATE", {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}})
-    assert (review.resource.group, review.resource.version, review.resource.resource) == wanted
+    assert (review.resource.group, review.resource.version, review.resource.resource) == expected
     assert review.kind.kind == kind
 
 
-def test_an_admission_review_says_what_it_was_given() -> None:
+def test_an_admission_review_has_the_given_fields() -> None:
     old = pod("old", namespace="shop", labels={"a": "b"})
     review = admission("DELETE", old_object=old, user="joe", groups=["ops"], dry_run=True, options={"kind": "X"})
     assert (review.operation, review.object, review.old_object, review.target) == ("DELETE", None, old, old)
@@ -46,9 +48,15 @@ def test_an_admission_review_says_what_it_was_given() -> None:
     assert admission("CONNECT", {}, resource="pods", subresource="exec").subresource == "exec"
 
 
-def test_the_other_reviews_say_what_they_were_given() -> None:
-    asked = access("delete", "namespaces", name="a", user="joe", groups=["ops"])
-    assert (asked.verb, asked.resource, asked.name, asked.user, asked.groups) == (
+def test_other_reviews_have_the_given_fields() -> None:
+    access_review = access("delete", "namespaces", name="a", user="joe", groups=["ops"])
+    assert (
+        access_review.verb,
+        access_review.resource,
+        access_review.name,
+        access_review.user,
+        access_review.groups,
+    ) == (
         "delete",
         "namespaces",
         "a",

@@ -1,4 +1,4 @@
-"""Files of cases: what they may hold, what is wrong with others, and what cases come to."""
+"""Files of cases: their content, errors in them, and the results of cases."""
 
 import textwrap
 from pathlib import Path
@@ -35,7 +35,7 @@ def access(review: AccessReview, *, most: int) -> Opinion:
     return {1: Allow(reason="one"), 2: Deny("two"), 3: NoOpinion(reason="three")}[most]
 """
 
-HEAD = "apiVersion: webhooks.svc.io/v1alpha1\nkind: PolicyCases\ncases:\n"
+HEADER = "apiVersion: webhooks.svc.io/v1alpha1\nkind: PolicyCases\ncases:\n"
 
 WEB = "{apiVersion: v1, kind: Pod, metadata: {name: web}}"
 OWNED = "{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {owner: jane}}}"
@@ -45,10 +45,10 @@ PATCH = "[{op: add, path: /metadata/labels, value: {owner: shop}}]"
 REVIEW = "{spec: {user: jane, resourceAttributes: {verb: get, resource: pods}}}"
 
 
-def read(folder: Path, text: str, policy: str = POLICY) -> list[cases.Placed]:
+def load(folder: Path, text: str, policy: str = POLICY) -> list[cases.BoundCase]:
     (folder / "labels.py").write_text(policy)
     (folder / "labels_cases.yaml").write_text(text)
-    return cases.read(folder / "labels_cases.yaml", folder / "labels.py")
+    return cases.load_cases(folder / "labels_cases.yaml", folder / "labels.py")
 
 
 CONFIGURATION = """\
@@ -63,20 +63,20 @@ policies:
 """
 
 
-def configured(folder: Path, text: str, configuration: str = CONFIGURATION) -> list[cases.Placed]:
+def load_configuration(folder: Path, text: str, configuration: str = CONFIGURATION) -> list[cases.BoundCase]:
     (folder / "labels.py").write_text(POLICY)
     (folder / "webhooks.yaml").write_text(configuration)
-    below = folder / "cases"
-    below.mkdir()
-    (below / "all.yaml").write_text(text.replace("cases:", "configuration: ../webhooks.yaml\ncases:"))
-    return cases.read(below / "all.yaml", None)
+    subfolder = folder / "cases"
+    subfolder.mkdir()
+    (subfolder / "all.yaml").write_text(text.replace("cases:", "configuration: ../webhooks.yaml\ncases:"))
+    return cases.load_cases(subfolder / "all.yaml", None)
 
 
 def case(*lines: str) -> str:
-    return f"{HEAD}  - name: it\n" + textwrap.indent("\n".join(lines), "    ")
+    return f"{HEADER}  - name: it\n" + textwrap.indent("\n".join(lines), "    ")
 
 
-HOLDING = {
+PASSING = {
     "allowed": (f"object: {OWNED}", "expect: allowed"),
     "allowed, in full": (f"object: {OWNED}", "expect: {outcome: allowed, warnings: []}"),
     "denied": (f"object: {WEB}", "expect: denied"),
@@ -91,7 +91,7 @@ HOLDING = {
         "parameters: {label: team, most: 4}",
         "expect: {outcome: denied, message: team}",
     ),
-    "parameters as configurations spell them": (
+    "parameters in the spelling of configurations": (
         f"object: {OWNED}",
         "parameters: {Label: team, m_ost: 4}",
         "expect: {outcome: denied, message: team}",
@@ -104,13 +104,13 @@ HOLDING = {
         "expect: {outcome: allowed, warnings: [UPDATE by root]}",
     ),
     "on deletion": (f"old: {WEB}", "groups: [ops]", "expect: {outcome: allowed, warnings: [DELETE by root]}"),
-    "on something": (
+    "on connection": (
         f"object: {WEB}",
         "operation: CONNECT",
         "user: root",
         "expect: {outcome: allowed, warnings: [CONNECT by root]}",
     ),
-    "a whole review": (
+    "a complete review": (
         "request:",
         "  request:",
         '    uid: "1"',
@@ -120,15 +120,19 @@ HOLDING = {
         f"    object: {WEB}",
         "expect: denied",
     ),
-    "what is null is not set": (f"object: {OWNED}", "old: null", "request: null", "expect: allowed"),
+    "null values are not set": (f"object: {OWNED}", "old: null", "request: null", "expect: allowed"),
 }
 
 
-@pytest.mark.parametrize("lines", HOLDING.values(), ids=HOLDING)
-def test_cases_that_hold(lines: tuple[str, ...], tmp_path: Path) -> None:
-    [placed] = read(tmp_path, case(*lines))
-    placed.run()
-    assert (placed.case.name, placed.line, placed.file.resolve()) == ("it", 4, tmp_path / "labels_cases.yaml")
+@pytest.mark.parametrize("lines", PASSING.values(), ids=PASSING)
+def test_cases_that_pass(lines: tuple[str, ...], tmp_path: Path) -> None:
+    [bound_case] = load(tmp_path, case(*lines))
+    bound_case.run()
+    assert (bound_case.case.name, bound_case.line, bound_case.file.resolve()) == (
+        "it",
+        4,
+        tmp_path / "labels_cases.yaml",
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,15 +145,15 @@ def test_cases_that_hold(lines: tuple[str, ...], tmp_path: Path) -> None:
 )
 def test_other_kinds(most: int, expect: str, tmp_path: Path) -> None:
     lines = (f"request: {REVIEW}", f"parameters: {{most: {most}}}", f"expect: {expect}")
-    [placed] = read(tmp_path, case(*lines), AUTHORIZING)
-    placed.run()
+    [bound_case] = load(tmp_path, case(*lines), AUTHORIZING)
+    bound_case.run()
 
 
 @pytest.mark.parametrize(
-    ("lines", "says"),
+    ("lines", "message"),
     [
-        ((f"object: {WEB}", "expect: allowed"), "-outcome: allowed\n+outcome: denied\n\ngot: denied\n  code: 403"),
-        ((f"object: {OWNED}", "expect: denied"), "-outcome: denied\n+outcome: allowed\n\ngot: allowed"),
+        ((f"object: {WEB}", "expect: allowed"), "-outcome: allowed\n+outcome: denied\n\nactual: denied\n  code: 403"),
+        ((f"object: {OWNED}", "expect: denied"), "-outcome: denied\n+outcome: allowed\n\nactual: allowed"),
         ((f"object: {SHOP}", "expect: allowed"), "-outcome: allowed\n+outcome: patched"),
         ((f"object: {OWNED}", "expect: patched"), "-outcome: patched\n+outcome: allowed"),
         ((f"object: {WEB}", "expect: {outcome: denied, message: no name}"), "-message: no name\n+message: no owner\n"),
@@ -162,26 +166,26 @@ def test_other_kinds(most: int, expect: str, tmp_path: Path) -> None:
             "   metadata:\n+    labels:\n+      owner: shop\n     name: web\n",
         ),
         ((f"object: {SHOP}", "expect: {outcome: patched, patch: [{op: remove}]}"), "-- op: remove\n+- op: add\n"),
-        ((f"object: {OWNED.replace('Pod', 'Service')}", "expect: denied"), "no policy was asked"),
+        ((f"object: {OWNED.replace('Pod', 'Service')}", "expect: denied"), "no policy matched"),
     ],
 )
-def test_cases_that_do_not_hold(lines: tuple[str, ...], says: str, tmp_path: Path) -> None:
-    [placed] = read(tmp_path, case(*lines))
+def test_cases_that_fail(lines: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    [bound_case] = load(tmp_path, case(*lines))
     with pytest.raises(AssertionError) as raised:
-        placed.run()
-    assert says in str(raised.value)
+        bound_case.run()
+    assert message in str(raised.value)
 
 
 GOOD = (f"object: {WEB}", "expect: denied")
 
-WRONG = {
+INVALID = {
     "nothing": ("", ["there is nothing in it"]),
     "a list": ("- a", ["1:1: Invalid value: a list: must be a mapping"]),
-    "no head": (
+    "no apiVersion and kind": (
         "cases:\n  - {name: a, object: {}, expect: denied}",
         ["1:1: apiVersion: Required value", "1:1: kind: Required value"],
     ),
-    "another head": (
+    "another apiVersion and kind": (
         "apiVersion: webhooks.svc.io/v1\nkind: Pod\ncases: []",
         ['1:13: apiVersion: Unsupported value: "webhooks.svc.io/v1"', "2:7: kind: Unsupported", "3:8: cases: Required"],
     ),
@@ -193,96 +197,99 @@ WRONG = {
             "9:1: case: Forbidden: unknown field; did you mean cases?",
         ],
     ),
-    "keys twice": (case(*GOOD, "expect: denied"), ["7:5: cases[0].expect: Duplicate value"]),
+    "duplicate keys": (case(*GOOD, "expect: denied"), ["7:5: cases[0].expect: Duplicate value"]),
     "an unknown outcome": (
         case(f"object: {WEB}", "expect: refused"),
         ['6:13: cases[0].expect: Unsupported value: "refused": supported values: "allowed", "denied", "patched"'],
     ),
     "an outcome of another type": (case(f"object: {WEB}", "expect: [denied]"), ["6:13: cases[0].expect: Invalid"]),
-    "what does not go together": (
+    "fields that do not match the outcome": (
         case(f"object: {WEB}", "expect: {outcome: allowed, code: 200, reason: Invalid, patch: [], object: {}}"),
         [
-            "cases[0].expect.reason: Forbidden: does not go with allowed",
-            "cases[0].expect.code: Forbidden: does not go with allowed",
-            "cases[0].expect.patch: Forbidden: does not go with allowed",
-            "cases[0].expect.object: Forbidden: does not go with allowed",
+            "cases[0].expect.reason: Forbidden: cannot be combined with the outcome allowed",
+            "cases[0].expect.code: Forbidden: cannot be combined with the outcome allowed",
+            "cases[0].expect.patch: Forbidden: cannot be combined with the outcome allowed",
+            "cases[0].expect.object: Forbidden: cannot be combined with the outcome allowed",
         ],
     ),
-    "what does not go with a denial": (
+    "fields that do not match a denial": (
         case(f"object: {WEB}", "expect: {outcome: denied, object: {}, patch: [], user: {}}"),
         [
-            "cases[0].expect.object: Forbidden: does not go with denied",
-            "cases[0].expect.patch: Forbidden: does not go with denied",
-            "cases[0].expect.user: Forbidden: does not go with denied",
+            "cases[0].expect.object: Forbidden: cannot be combined with the outcome denied",
+            "cases[0].expect.patch: Forbidden: cannot be combined with the outcome denied",
+            "cases[0].expect.user: Forbidden: cannot be combined with the outcome denied",
         ],
     ),
-    "nothing to ask": (case("expect: denied"), ["4:5: cases[0]: Required value: an object, an old one, or a request"]),
-    "a request with more": (
+    "neither an object nor a request": (
+        case("expect: denied"),
+        ["4:5: cases[0]: Required value: one of object, old and request"],
+    ),
+    "a request with other fields": (
         case("request: {}", f"object: {WEB}", "user: jane", "expect: denied"),
-        ["4:5: cases[0]: Forbidden: a request is a whole review, which holds what object, user would say"],
+        ["4:5: cases[0]: Forbidden: request is a complete review: cannot be combined with object, user"],
     ),
     "a request of an unknown kind": (
         case("request: {kind: Pod}", "expect: denied"),
         ['5:21: cases[0].request.kind: Unsupported value: "Pod": supported values: "AdmissionReview", '],
     ),
-    "a name twice": (
-        f"{HEAD}  - {{name: it, object: {WEB}, expect: denied}}\n  - {{name: it, object: {WEB}, expect: denied}}",
+    "duplicate names": (
+        f"{HEADER}  - {{name: it, object: {WEB}, expect: denied}}\n  - {{name: it, object: {WEB}, expect: denied}}",
         ['5:12: cases[1].name: Duplicate value: "it"'],
     ),
     "parameters": (
         case(*GOOD, "parameters: {labels: a, most: many}"),
         [
-            "7:18: cases[0].parameters.labels: Forbidden: no policy has it",
+            "7:18: cases[0].parameters.labels: Forbidden: no policy has this parameter",
             "7:35: cases[0].parameters.most: Invalid value: \"many\": policy 'labels': Expected `int`",
         ],
     ),
-    "a configuration that is none": (
-        HEAD.replace("cases", "configuration: [webhooks.yaml]\ncases") + "  []",
+    "a configuration of another type": (
+        HEADER.replace("cases", "configuration: [webhooks.yaml]\ncases") + "  []",
         ["3:16: configuration: Invalid value: a list: must be a string", "5:3: cases: Required value"],
     ),
-    "a configuration that is missing": (
+    "a missing configuration": (
         case(*GOOD).replace("cases", "configuration: webhooks.yml\ncases", 1),
         ['3:16: configuration: Invalid value: "webhooks.yml": no such file'],
     ),
 }
 
 
-@pytest.mark.parametrize(("text", "says"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_told_with_its_place(text: str, says: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("text", "messages"), INVALID.values(), ids=INVALID)
+def test_errors_have_locations(text: str, messages: list[str], tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as raised:
-        read(tmp_path, text)
+        load(tmp_path, text)
     lines = str(raised.value).splitlines()
     assert all(line.partition(":")[0].endswith("labels_cases.yaml") for line in lines)
-    for each in says:
-        assert any(each in line for line in lines), f"{each} in\n{raised.value}"
+    for message in messages:
+        assert any(message in line for line in lines), f"{message} in\n{raised.value}"
 
 
-def test_parameters_that_must_be_set(tmp_path: Path) -> None:
+def test_required_parameters(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigurationError, match=r"4:5: cases\[0\]: Required value: policy 'access': required parameter 'most'"
     ):
-        read(tmp_path, case(f"request: {REVIEW}", "expect: denied"), AUTHORIZING)
+        load(tmp_path, case(f"request: {REVIEW}", "expect: denied"), AUTHORIZING)
 
 
-def test_a_parameter_that_is_wrong_is_not_missing_too(tmp_path: Path) -> None:
+def test_an_invalid_parameter_is_not_also_missing(tmp_path: Path) -> None:
     text = case(f"request: {REVIEW}", "parameters: {most: many}", "expect: denied")
     with pytest.raises(ConfigurationError) as raised:
-        read(tmp_path, text, AUTHORIZING)
+        load(tmp_path, text, AUTHORIZING)
     assert len(str(raised.value).splitlines()) == 1
 
 
-def test_requests_that_could_be_several_things(tmp_path: Path) -> None:
+def test_requests_without_a_kind(tmp_path: Path) -> None:
     both = POLICY + AUTHORIZING.replace("most: int", "most: int = 2")
     text = case(f"request: {REVIEW}", "expect: denied")
     with pytest.raises(ConfigurationError, match=r"request\.kind: Required value: one of AdmissionReview, SubjectAcc"):
-        read(tmp_path, text, both)
-    [placed] = read(tmp_path, text.replace("{spec", "{kind: SubjectAccessReview, spec"), both)
-    placed.run()
+        load(tmp_path, text, both)
+    [bound_case] = load(tmp_path, text.replace("{spec", "{kind: SubjectAccessReview, spec"), both)
+    bound_case.run()
 
 
-def test_a_policy_that_does_not_load(tmp_path: Path) -> None:
+def test_a_policy_that_cannot_be_loaded(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"labels\.py:1: ZeroDivisionError"):
-        read(tmp_path, case(*GOOD), "1 / 0")
+        load(tmp_path, case(*GOOD), "1 / 0")
 
 
 @pytest.mark.parametrize(
@@ -302,18 +309,18 @@ def test_a_policy_that_does_not_load(tmp_path: Path) -> None:
     ],
 )
 def test_cases_of_a_configuration(lines: tuple[str, ...], tmp_path: Path) -> None:
-    [placed] = configured(tmp_path, case(*lines))
-    placed.run()
+    [bound_case] = load_configuration(tmp_path, case(*lines))
+    bound_case.run()
 
 
-def test_a_case_that_forgets_the_mode(tmp_path: Path) -> None:
-    [placed] = configured(tmp_path, case(f"object: {WEB}", "expect: denied"))
-    with pytest.raises(AssertionError, match=r"-outcome: denied\n\+outcome: allowed\n\ngot: allowed\n  warnings:"):
-        placed.run()
+def test_a_case_that_ignores_the_mode(tmp_path: Path) -> None:
+    [bound_case] = load_configuration(tmp_path, case(f"object: {WEB}", "expect: denied"))
+    with pytest.raises(AssertionError, match=r"-outcome: denied\n\+outcome: allowed\n\nactual: allowed\n  warnings:"):
+        bound_case.run()
 
 
 @pytest.mark.parametrize(
-    ("configuration", "says"),
+    ("configuration", "message"),
     [
         (
             CONFIGURATION.replace("mode: warn", "mode: warned"),
@@ -322,24 +329,26 @@ def test_a_case_that_forgets_the_mode(tmp_path: Path) -> None:
         (CONFIGURATION.replace("label:", "lable:"), r"webhooks.yaml:5:18: .*lable: Forbidden: .*did you mean label\?"),
         (
             CONFIGURATION.partition("policies:")[0],
-            r'all.yaml:3:16: configuration: Invalid value: ".*": no policies are in',
+            r'all.yaml:3:16: configuration: Invalid value: ".*": contains no policies',
         ),
         (CONFIGURATION.replace("labels.py:labels", "other.py"), r"webhooks.yaml:4:10: .*other.py: no such file"),
     ],
 )
-def test_a_configuration_that_is_wrong(configuration: str, says: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=says):
-        configured(tmp_path, case(*GOOD), configuration)
+def test_invalid_configurations(configuration: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        load_configuration(tmp_path, case(*GOOD), configuration)
 
 
-def test_cases_about_nothing(tmp_path: Path) -> None:
+def test_cases_without_policies(tmp_path: Path) -> None:
     (tmp_path / "some_cases.yaml").write_text(case(*GOOD))
-    with pytest.raises(ConfigurationError, match=r"1:1: configuration: Required value: the policy is to stand beside"):
-        cases.read(tmp_path / "some_cases.yaml", None)
+    with pytest.raises(
+        ConfigurationError, match=r"1:1: configuration: Required value: there is no policy file of that name"
+    ):
+        cases.load_cases(tmp_path / "some_cases.yaml", None)
 
 
-def test_parameters_of_policies_in_processes_of_their_own(tmp_path: Path) -> None:
+def test_parameters_of_isolated_policies(tmp_path: Path) -> None:
     policy = POLICY.replace('operations=["*"]', 'operations=["*"], isolation=True')
     lines = (f"object: {OWNED}", "parameters: {label: team}", "expect: {outcome: denied, message: no team}")
-    [placed] = read(tmp_path, case(*lines), policy)
-    placed.run()
+    [bound_case] = load(tmp_path, case(*lines), policy)
+    bound_case.run()

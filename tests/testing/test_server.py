@@ -1,4 +1,4 @@
-"""The server without sockets: every kind of review, and what its answers become."""
+"""The server without sockets: the results of every kind of review."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ def labelled(review: AdmissionReview) -> Replace:
 
 
 @mutating("pods")
-def refused(review: AdmissionReview) -> Deny:
+def rejected(review: AdmissionReview) -> Deny:
     return Deny("not at all")
 
 
@@ -57,7 +57,7 @@ def failing(review: AdmissionReview) -> Allow:
 
 
 @mutating("pods", on_error="allow")
-def passed_over(review: AdmissionReview) -> Replace:
+def ignored(review: AdmissionReview) -> Replace:
     raise KeyError("metadata")
 
 
@@ -87,7 +87,7 @@ def pinned(review: Any) -> Allow | Deny:
     return Allow(audit={"images": "fine"}) if "@" in review.images[0] else Deny("not pinned")
 
 
-def answered(*policies: Any, review: Any) -> Result:
+def review_with(*policies: Any, review: Any) -> Result:
     with Server(*policies) as server:
         return server.review(review)
 
@@ -105,7 +105,7 @@ RESULTS = {
         admission("CREATE", pod()),
         Result(False, 422, "no owner", "Invalid", audit={"missing": "owner"}, asked=["owned"]),
     ),
-    "patched before it is looked at": (
+    "patched before it is validated": (
         [owned, labelled],
         admission("CREATE", pod()),
         Result(
@@ -130,10 +130,10 @@ RESULTS = {
             asked=["labelled", "owned"],
         ),
     ),
-    "refused, and nobody else is asked": (
-        [owned, refused],
+    "rejected by the first policy": (
+        [owned, rejected],
         admission("CREATE", pod()),
-        Result(False, 403, "not at all", "Forbidden", asked=["refused"]),
+        Result(False, 403, "not at all", "Forbidden", asked=["rejected"]),
     ),
     "deleted": (
         [owned, labelled],
@@ -152,37 +152,37 @@ RESULTS = {
             failures=["failing: raised KeyError: 'spec'"],
         ),
     ),
-    "failed and passed over": (
-        [passed_over],
+    "failed and ignored": (
+        [ignored],
         admission("CREATE", pod()),
         Result(
             True,
-            warnings=["policy 'passed_over' failed and was passed over"],
-            audit={"passed_over.failed": "passed over"},
-            asked=["passed_over"],
-            failures=["passed_over: raised KeyError: 'metadata'"],
+            warnings=["policy 'ignored' failed and was passed over"],
+            audit={"ignored.failed": "passed over"},
+            asked=["ignored"],
+            failures=["ignored: raised KeyError: 'metadata'"],
         ),
     ),
-    "warned once": (
+    "the same warning twice": (
         [owned, warning],
         admission("CREATE", pod(labels={"owner": "joe"})),
         Result(True, warnings=["soon immutable", "later"], audit={"owner": "joe"}, asked=["warning", "owned"]),
     ),
-    "not understood": (
+    "malformed": (
         [owned],
         admission("CREATE", {**pod(), "metadata": {"labels": 1}}),
         Result(False, 422, "the review was not understood: metadata.labels is not a map of strings", "Invalid"),
     ),
-    "not asked": ([owned], admission("CREATE", {"apiVersion": "v1", "kind": "Service"}), Result(True)),
-    "may": (
+    "not matched": ([owned], admission("CREATE", {"apiVersion": "v1", "kind": "Service"}), Result(True)),
+    "access allowed": (
         [by_groups],
         access("list", "secrets", groups=["admins"]),
         Result(True, message="an admin", asked=["by_groups"]),
     ),
-    "may not": ([by_groups], access("list", "secrets"), Result(False, message="no list", asked=["by_groups"])),
-    "may perhaps": ([by_groups], access("get", "secrets"), Result(None, asked=["by_groups"])),
+    "access denied": ([by_groups], access("list", "secrets"), Result(False, message="no list", asked=["by_groups"])),
+    "access without an opinion": ([by_groups], access("get", "secrets"), Result(None, asked=["by_groups"])),
     "a path": ([by_groups], access("get", path="/metrics"), Result(None)),
-    "nobody can tell": (
+    "access without a result": (
         [by_groups],
         access("get", "secrets", groups=["failing"]),
         Result(
@@ -194,22 +194,22 @@ RESULTS = {
             failures=["by_groups: raised OSError: no line"],
         ),
     ),
-    "a good token": (
+    "a valid token": (
         [robots],
         token("good"),
         Result(True, user={"username": "r2", "groups": ["robots"]}, asked=["robots"]),
     ),
-    "a bad token": ([robots], token("bad"), Result(False, message="revoked", asked=["robots"])),
+    "an invalid token": ([robots], token("bad"), Result(False, message="revoked", asked=["robots"])),
     "an unknown token": ([robots], token("other", audiences=["a"]), Result(None, asked=["robots"])),
     "an image": ([pinned], images("a@b"), Result(True, audit={"images": "fine"}, asked=["pinned"])),
     "another image": ([pinned], images("a"), Result(False, message="not pinned", asked=["pinned"])),
 }
 
 
-@pytest.mark.parametrize(("policies", "review", "wanted"), RESULTS.values(), ids=RESULTS)
-def test_results(policies: list[Any], review: Any, wanted: Result) -> None:
-    result = answered(*policies, review=review)
-    assert result == wanted
+@pytest.mark.parametrize(("policies", "review", "expected"), RESULTS.values(), ids=RESULTS)
+def test_results(policies: list[Any], review: Any, expected: Result) -> None:
+    result = review_with(*policies, review=review)
+    assert result == expected
     assert Result(**asdict(result)) == result
     assert eval(repr(result)) == result
 
@@ -219,7 +219,7 @@ OUTCOMES = {
     "patched": Result(True, patch=PATCH),
     "denied": Result(False, 403),
     "no opinion": Result(None),
-    "no answer": Result(None, 500),
+    "error": Result(None, 500),
 }
 
 
@@ -228,21 +228,21 @@ def test_outcomes(outcome: str, result: Result) -> None:
     assert result.outcome == outcome
 
 
-def test_bodies_as_servers_send_them() -> None:
+def test_bodies_of_api_servers() -> None:
     body = admission_body("CREATE", pod())
-    assert answered(labelled, review=body).patch == PATCH
-    assert body == admission_body("CREATE", pod()), "it is the test's own"
+    assert review_with(labelled, review=body).patch == PATCH
+    assert body == admission_body("CREATE", pod()), "the body must not be changed"
     spec = {"user": "jane", "resourceAttributes": {"verb": "list", "resource": "secrets"}}
-    assert answered(by_groups, review={"kind": "SubjectAccessReview", "spec": spec}).message == "no list"
-    assert answered(by_groups, review={"kind": "SubjectAccessReview", "spec": {}}).code == 400
+    assert review_with(by_groups, review={"kind": "SubjectAccessReview", "spec": spec}).message == "no list"
+    assert review_with(by_groups, review={"kind": "SubjectAccessReview", "spec": {}}).code == 400
     for recording in recorded("/mutate", "/validate", "/authorize", "/images").values():
-        assert answered(owned, by_groups, pinned, review=recording).code != 400
+        assert review_with(owned, by_groups, pinned, review=recording).code != 400
 
 
 @pytest.mark.parametrize("body", [{}, {"kind": "Pod"}, {"kind": ["x"]}])
-def test_bodies_of_other_kinds(body: Any) -> None:
-    with pytest.raises(ValueError, match="kind is one of AdmissionReview, SubjectAccessReview, "):
-        answered(owned, review=body)
+def test_bodies_of_unknown_kinds(body: Any) -> None:
+    with pytest.raises(ValueError, match="kind: must be one of AdmissionReview, SubjectAccessReview, "):
+        review_with(owned, review=body)
 
 
 def test_policies_by_path_and_name(tmp_path: Path) -> None:
@@ -276,13 +276,13 @@ def test_a_configuration(name: str, tmp_path: Path) -> None:
         assert server.review(admission("CREATE", pod(namespace="shop"))).asked == ["few", "owned"]
 
 
-def test_a_configuration_that_is_wrong(tmp_path: Path) -> None:
+def test_an_invalid_configuration(tmp_path: Path) -> None:
     (tmp_path / "webhooks.yaml").write_text(CONFIGURATION.replace("few.py", "many.py"))
     with pytest.raises(ConfigurationError, match=r"webhooks\.yaml:5:11: policies\[0\]\.use: Invalid value: .*no such"):
         Server("webhooks.yaml", folder=tmp_path)
 
 
-def test_a_policy_that_cannot_be_isolated_leaves_nothing_behind() -> None:
+def test_threads_are_stopped_if_a_policy_cannot_be_isolated() -> None:
     @validating("pods", isolation=True)
     def inside(review: AdmissionReview) -> Allow:
         return Allow()
@@ -294,33 +294,33 @@ def test_a_policy_that_cannot_be_isolated_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("policies", [["nothing.py"], ["library:nothing"], [owned, owned.with_name("owned")]])
-def test_policies_that_do_not_load(policies: list[Any]) -> None:
+def test_policies_that_cannot_be_loaded(policies: list[Any]) -> None:
     with pytest.raises(ConfigurationError):
         Server(*policies)
 
 
-def test_a_test_that_runs_on_a_loop() -> None:
+def test_use_on_an_event_loop() -> None:
     async def test() -> Result:
-        return answered(by_groups, review=access("list", "secrets"))
+        return review_with(by_groups, review=access("list", "secrets"))
 
     assert asyncio.run(test()).message == "no list"
 
 
-def test_a_review_knows_nothing_of_the_one_before() -> None:
+def test_results_do_not_contain_those_of_earlier_reviews() -> None:
     with Server(owned) as server:
         assert server.review(admission("CREATE", pod())).asked == ["owned"]
         assert server.review({"kind": "AdmissionReview"}).asked == []
 
 
-def test_one_loop_for_all_reviews() -> None:
+def test_all_reviews_run_on_one_event_loop() -> None:
     loops = set()
 
     @authorizing("pods")
-    async def noting(review: AccessReview) -> NoOpinion:
+    async def recording(review: AccessReview) -> NoOpinion:
         loops.add(asyncio.get_running_loop())
         return NoOpinion()
 
-    with Server(noting) as server:
+    with Server(recording) as server:
         for _ in range(3):
             server.review(access("list", "pods"))
     [loop] = loops

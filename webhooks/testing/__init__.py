@@ -1,14 +1,14 @@
-"""For authors' own tests: reviews for a policy to be called with, and a server without sockets to be asked.
+"""Helpers for tests of policies: reviews to call a policy with, and a server without sockets.
 
-A policy is a function, so a test calls it with a review and looks at what it returns::
+A policy is a function, so a test can call it with a review and check its outcome::
 
-    def test_an_owner_is_needed():
+    def test_an_owner_is_required():
         review = admission("CREATE", pod(labels={}))
         assert isinstance(owner_label(review), Deny)
 
-What comes of several policies together, and of their matching, a `Server` tells, which pytest gives as `server`::
+A `Server` also matches, runs and combines policies as a real server does. The pytest fixture ``server`` creates one::
 
-    def test_an_owner_is_needed(server):
+    def test_an_owner_is_required(server):
         result = server("labels.py").review(admission("CREATE", pod()))
         assert_denied(result, "no owner", code=403)
 """

@@ -1,4 +1,4 @@
-"""Reviews, made as bodies that a server would send and decoded as the server decodes them."""
+"""Builds reviews and objects for tests. Reviews are decoded from JSON, as on a server."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,11 +15,11 @@ from webhooks.reviews.images import ImageReview
 
 
 def pod(name: str = "web", *, image: str = "registry.k8s.io/pause:3.10", **metadata: Any) -> dict[str, Any]:
-    """A Pod with one container, to be changed as a test needs it.
+    """Build a Pod with one container, as plain data that a test can change.
 
     Args:
-        name: its name.
-        image: its container's image.
+        name: the name of the Pod.
+        image: the image of its container.
         metadata: further fields of its metadata: labels, annotations, namespace ...
     """
     containers = [{"name": "app", "image": image}]
@@ -33,7 +33,7 @@ def pod(name: str = "web", *, image: str = "registry.k8s.io/pause:3.10", **metad
 
 def admission(
     operation: str = "CREATE",
-    object: Mapping[str, Any] | None = None,  # noqa: A002  # the protocol's own word
+    object: Mapping[str, Any] | None = None,  # noqa: A002  # the name in the protocol
     *,
     old_object: Mapping[str, Any] | None = None,
     resource: str | None = None,
@@ -43,22 +43,22 @@ def admission(
     dry_run: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> AdmissionReview:
-    """A request to store, change, delete or connect to an object.
+    """Build a request to create, update, delete or connect to an object.
 
     Args:
         operation: CREATE, UPDATE, DELETE or CONNECT.
-        object: the object as it would be stored; None on DELETE.
-        old_object: the object as it is stored.
-        resource: the plural name; made of the object's kind unless given.
-        subresource: such as ``scale``.
-        user: who asks.
-        groups: the user's groups.
-        dry_run: whether nothing would be stored.
-        options: of the operation.
+        object: the new object; None for DELETE.
+        old_object: the object that is stored; None for CREATE.
+        resource: the plural name of the resource; None to derive it from the kind of the object.
+        subresource: the subresource, such as ``scale``.
+        user: the username.
+        groups: the groups of the user.
+        dry_run: whether the request is a dry run.
+        options: the options of the operation.
     """
-    about = object or old_object or {}
-    group, _, version = str(about.get("apiVersion", "v1")).rpartition("/")
-    kind, metadata = str(about.get("kind", "")), about.get("metadata", {})
+    either = object or old_object or {}
+    group, _, version = str(either.get("apiVersion", "v1")).rpartition("/")
+    kind, metadata = str(either.get("kind", "")), either.get("metadata", {})
     request = {
         "uid": "7a1d1c2e-0000-4000-8000-000000000000",
         "kind": {"group": group, "version": version, "kind": kind},
@@ -91,33 +91,38 @@ def access(
     user: str = "jane",
     groups: Sequence[str] = ("system:authenticated",),
 ) -> AccessReview:
-    """A question whether a user may do something to a resource, or to a path.
+    """Build a review of a user's access to a resource or a path.
 
     Args:
         verb: get, list, create, delete ...
-        resource: the plural name; empty for a path.
-        name: the object's name.
-        namespace: the object's namespace.
+        resource: the plural name of the resource; empty for a path.
+        name: the name of the object.
+        namespace: the namespace of the object.
         group: the API group.
         version: the API version.
-        subresource: such as ``log``.
-        path: such as ``/metrics``, in place of a resource.
-        user: who asks.
-        groups: the user's groups.
+        subresource: the subresource, such as ``log``.
+        path: the path, such as ``/metrics``, if there is no resource.
+        user: the username.
+        groups: the groups of the user.
     """
-    about: dict[str, Any] = {"verb": verb, "path": path}
+    attributes: dict[str, Any] = {"verb": verb, "path": path}
     if resource:
-        about = {"verb": verb, "resource": resource, "name": name, "namespace": namespace, "group": group}
-        about |= {"version": version, "subresource": subresource}
-    attributes = "resourceAttributes" if resource else "nonResourceAttributes"
-    spec = {attributes: about, "user": user, "groups": list(groups)}
+        attributes = {"verb": verb, "resource": resource, "name": name, "namespace": namespace, "group": group}
+        attributes |= {"version": version, "subresource": subresource}
+    field = "resourceAttributes" if resource else "nonResourceAttributes"
+    spec = {field: attributes, "user": user, "groups": list(groups)}
     return authorization.CODEC.decode(
         orjson.dumps({"kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "spec": spec})
     )
 
 
 def token(token: str, *, audiences: Sequence[str] = ()) -> TokenReview:
-    """A question who holds a token, for some audiences."""
+    """Build a review of a bearer token.
+
+    Args:
+        token: the token.
+        audiences: the audiences that the token must be valid for.
+    """
     spec = {"token": token, "audiences": list(audiences)}
     return authentication.CODEC.decode(
         orjson.dumps({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": spec})
@@ -125,7 +130,13 @@ def token(token: str, *, audiences: Sequence[str] = ()) -> TokenReview:
 
 
 def images(*names: str, namespace: str = "default", annotations: Mapping[str, str] | None = None) -> ImageReview:
-    """A question whether a pod may run these images."""
+    """Build a review of the images of a pod.
+
+    Args:
+        names: the images of its containers.
+        namespace: the namespace of the pod.
+        annotations: the annotations of the pod that API servers send.
+    """
     spec = {
         "containers": [{"image": name} for name in names],
         "namespace": namespace,

@@ -1,4 +1,4 @@
-"""Cases: what is to become of which reviews, as YAML beside a policy or a configuration."""
+"""Test cases in YAML files: reviews of the policies of a file or of a configuration, with their expected results."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,22 +8,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from webhooks.config import file as configured
-from webhooks.config import policies as entries
+from webhooks.config import file as config_file
+from webhooks.config import policies as config_policies
 from webhooks.config import strict_yaml
 from webhooks.config.strict_yaml import Document
 from webhooks.config.validation import FieldError, FieldPath, Model, field_error, format_value, supported_values
 from webhooks.errors import ConfigurationError
-from webhooks.policy import loader
+from webhooks.policy.loader import load_file
 from webhooks.policy.model import AnyPolicy
 from webhooks.reviews.kinds import CODECS
-from webhooks.testing.assertions import described, difference, same
+from webhooks.testing.assertions import describe, diff_yaml, is_same_json
 from webhooks.testing.builders import admission
 from webhooks.testing.server import Result, Server
 
-_REVIEWS = {kind: codec.kind for kind, codec in CODECS.items()}
-_ADMITTING = ("object", "old", "operation", "user", "groups")
-_FITTING: Mapping[str, frozenset[str]] = {
+_REVIEW_KINDS = {kind: codec.kind for kind, codec in CODECS.items()}
+_ADMISSION_FIELDS = ("object", "old", "operation", "user", "groups")
+# The outcomes for which each field of an expectation makes sense.
+_OUTCOMES_OF_FIELD: Mapping[str, frozenset[str]] = {
     "message": frozenset(("allowed", "denied", "no opinion")),
     "code": frozenset(("denied",)),
     "reason": frozenset(("denied",)),
@@ -34,7 +35,7 @@ _FITTING: Mapping[str, frozenset[str]] = {
 
 
 class Expectation(Model):
-    """What is to become of a review; what is not said may be anything."""
+    """The expected result of a review. Fields that are not set are not compared."""
 
     outcome: Literal["allowed", "denied", "patched", "no opinion"]
     message: str | None = None
@@ -48,20 +49,21 @@ class Expectation(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _spell_out(cls, value: Any) -> Any:
+    def _expand(cls, value: Any) -> Any:
+        """Accept an outcome in place of an expectation."""
         return {"outcome": value} if isinstance(value, str) else value
 
     @field_validator("message", "code", "reason", "patch", "object", "user")
     @classmethod
-    def _check(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_outcome(cls, value: Any, info: ValidationInfo) -> Any:
         outcome = info.data.get("outcome")
-        if outcome is not None and outcome not in _FITTING[str(info.field_name)]:
-            raise field_error("Forbidden", f"does not go with {outcome}")
+        if outcome is not None and outcome not in _OUTCOMES_OF_FIELD[str(info.field_name)]:
+            raise field_error("Forbidden", f"cannot be combined with the outcome {outcome}")
         return value
 
 
 class Case(Model):
-    """A review, and what is to become of it."""
+    """A review and its expected result."""
 
     name: Annotated[str, Field(min_length=1)]
     expect: Expectation
@@ -74,14 +76,12 @@ class Case(Model):
     parameters: Annotated[dict[str, Any], Field(default_factory=dict)]
 
     @model_validator(mode="after")
-    def _check(self) -> "Case":
-        beside = [name for name in _ADMITTING if getattr(self, name) is not None]
-        if self.request is not None and beside:
-            raise field_error(
-                "Forbidden", f"a request is a whole review, which holds what {', '.join(beside)} would say"
-            )
+    def _check_review(self) -> "Case":
+        fields = [name for name in _ADMISSION_FIELDS if getattr(self, name) is not None]
+        if self.request is not None and fields:
+            raise field_error("Forbidden", f"request is a complete review: cannot be combined with {', '.join(fields)}")
         if self.request is None and self.object is None and self.old is None:
-            raise field_error("Required value", "an object, an old one, or a request")
+            raise field_error("Required value", "one of object, old and request")
         return self
 
 
@@ -93,8 +93,15 @@ class _Cases(Model):
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """A case, where it stands, and the policies that it is about."""
+class BoundCase:
+    """A case that can be run.
+
+    Attributes:
+        case: the case.
+        file: the file of the case.
+        line: the line of the case in the file.
+        policies: the policies that it tests, with its parameters.
+    """
 
     case: Case
     file: Path
@@ -102,78 +109,73 @@ class Placed:
     policies: Sequence[AnyPolicy]
 
     def run(self) -> None:
-        """Answer the review, and compare.
+        """Review the request of the case, and compare the result.
 
         Raises:
-            AssertionError: something else became of it than was to.
+            AssertionError: the result is not the expected one.
         """
         with Server(*self.policies) as server:
             result = server.review(self._review())
         expected = self.case.expect.model_dump(include=self.case.expect.model_fields_set)
-        if not all(_same(name, wanted, result) for name, wanted in expected.items()):
-            raise AssertionError(f"{_difference(expected, result)}\n\n{described(result)}")
+        if not all(_matches(name, value, result) for name, value in expected.items()):
+            raise AssertionError(f"{_diff(expected, result)}\n\n{describe(result)}")
 
     def _review(self) -> Any:
         case = self.case
         if case.request is not None:
-            return {"kind": _REVIEWS[self.policies[0].kind], **case.request}
+            return {"kind": _REVIEW_KINDS[self.policies[0].kind], **case.request}
         operation = "DELETE" if case.object is None else "CREATE" if case.old is None else "UPDATE"
-        who: dict[str, Any] = case.model_dump(include={"user", "groups"}, exclude_none=True)
-        return admission(case.operation or operation, case.object, old_object=case.old, **who)
+        user: dict[str, Any] = case.model_dump(include={"user", "groups"}, exclude_none=True)
+        return admission(case.operation or operation, case.object, old_object=case.old, **user)
 
 
-def read(file: Path, policy: Path | None) -> list[Placed]:
-    """Read a file of cases.
+def load_cases(file: Path, policy_file: Path | None) -> list[BoundCase]:
+    """Load the cases in a file.
 
     Args:
-        file: the file.
-        policy: the file of the policies that they are about, unless they name a configuration; None for none.
+        file: the file of the cases.
+        policy_file: the file of the policies that they test, unless they name a configuration; None if there is none.
 
     Raises:
-        ConfigurationError: with all that is wrong with the file, a line each; or the policies do not load.
+        ConfigurationError: the file is invalid (with all errors, one line each), or policies cannot be loaded.
     """
     document = strict_yaml.read(Path(os.path.relpath(file)))
-    told = document.read(_Cases)
-    cases, policies = told.cases, _policies(document, told.configuration, policy)
-    findings = [*_repeated(cases), *_unknown_kinds(cases, policies)]
-    placed = []
+    content = document.read(_Cases)
+    cases, policies = content.cases, _load_policies(document, content.configuration, policy_file)
+    errors = [*_check_names(cases), *_check_kinds(cases, policies)]
+    bound_cases = []
     for number, case in enumerate(cases):
         path = ("cases", number)
-        before = len(findings)
-        bound = _bound(policies, case, path, findings)
-        if len(findings) == before:
-            findings += _unset(bound, path)
-        placed.append(Placed(case, document.file, document.place(path).line, bound))
-    if findings:
-        raise document.error(findings)
-    return placed
+        bound_policies, parameter_errors = _set_parameters(policies, case, path)
+        errors += parameter_errors or _check_required_parameters(bound_policies, path)
+        bound_cases.append(BoundCase(case, document.file, document.place(path).line, bound_policies))
+    if errors:
+        raise document.error(errors)
+    return bound_cases
 
 
-def _policies(document: Document, configuration: str | None, policy: Path | None) -> list[AnyPolicy]:
-    """The policies that cases are about.
+def _load_policies(document: Document, configuration: str | None, policy_file: Path | None) -> list[AnyPolicy]:
+    """Load the policies of a configuration or of a policy file.
 
     Raises:
-        ConfigurationError: there are none, or they do not load.
+        ConfigurationError: there are none, or they cannot be loaded.
     """
-    if configuration is not None:
-        file = Path(os.path.normpath(document.file.parent / configuration))
-        if not file.is_file():
-            raise document.error(
-                [FieldError(("configuration",), "Invalid value", "no such file", format_value(configuration))]
-            )
-        policies = configured.read(file).load()
-        if not policies:
-            raise document.error(
-                [FieldError(("configuration",), "Invalid value", "no policies are in it", format_value(configuration))]
-            )
-        return policies
-    if policy is None:
-        detail = "the policy is to stand beside it or in the folder above, or a configuration is to be named"
-        raise document.error([FieldError(("configuration",), "Required value", detail)])
-    return loader.load_file(policy)
+    if configuration is None and policy_file is not None:
+        return load_file(policy_file)
+    path: FieldPath = ("configuration",)
+    if configuration is None:
+        detail = "there is no policy file of that name in this folder or its parent: add one, or set a configuration"
+        raise document.error([FieldError(path, "Required value", detail)])
+    file = Path(os.path.normpath(document.file.parent / configuration))
+    if not file.is_file():
+        raise document.error([FieldError(path, "Invalid value", "no such file", format_value(configuration))])
+    policies = config_file.read(file).load()
+    if not policies:
+        raise document.error([FieldError(path, "Invalid value", "contains no policies", format_value(configuration))])
+    return policies
 
 
-def _repeated(cases: Sequence[Case]) -> Iterator[FieldError]:
+def _check_names(cases: Sequence[Case]) -> Iterator[FieldError]:
     names: set[str] = set()
     for number, case in enumerate(cases):
         if case.name in names:
@@ -181,40 +183,43 @@ def _repeated(cases: Sequence[Case]) -> Iterator[FieldError]:
         names.add(case.name)
 
 
-def _unknown_kinds(cases: Sequence[Case], policies: Sequence[AnyPolicy]) -> Iterator[FieldError]:
-    """The requests that do not say what they are where that can be several things, or say what is nothing known."""
-    possible = sorted({_REVIEWS[policy.kind] for policy in policies})
+def _check_kinds(cases: Sequence[Case], policies: Sequence[AnyPolicy]) -> Iterator[FieldError]:
+    """Check the kinds of requests. A kind may be omitted only if all policies review the same one."""
+    kinds = sorted({_REVIEW_KINDS[policy.kind] for policy in policies})
+    known_kinds = sorted(set(_REVIEW_KINDS.values()))
     for number, case in enumerate(cases):
-        path, kind = ("cases", number, "request", "kind"), (case.request or {}).get("kind", possible[0])
-        if case.request is not None and "kind" not in case.request and len(possible) > 1:
-            yield FieldError(path, "Required value", f"one of {', '.join(possible)}")
-        elif kind not in _REVIEWS.values():
-            yield FieldError(
-                path, "Unsupported value", supported_values(sorted(set(_REVIEWS.values()))), format_value(kind)
-            )
+        path, kind = ("cases", number, "request", "kind"), (case.request or {}).get("kind", kinds[0])
+        if case.request is not None and "kind" not in case.request and len(kinds) > 1:
+            yield FieldError(path, "Required value", f"one of {', '.join(kinds)}")
+        elif kind not in known_kinds:
+            yield FieldError(path, "Unsupported value", supported_values(known_kinds), format_value(kind))
 
 
-def _bound(policies: Sequence[AnyPolicy], case: Case, path: FieldPath, findings: list[FieldError]) -> list[AnyPolicy]:
-    """The policies with the case's parameters, each set where a policy has it; what is wrong is added to findings."""
+def _set_parameters(
+    policies: Sequence[AnyPolicy], case: Case, path: FieldPath
+) -> tuple[list[AnyPolicy], list[FieldError]]:
+    """Set the parameters of a case in each policy that has them."""
     unknown = set(case.parameters)
-    bound = []
+    bound_policies, errors = [], []
     for policy in policies:
-        for given, value in case.parameters.items():
-            name = entries.parameter(policy, given)
+        for alias, value in case.parameters.items():
+            name = config_policies.parameter(policy, alias)
             if name is None:
                 continue
-            unknown.discard(given)
+            unknown.discard(alias)
             try:
-                policy = entries.with_parameter(policy, name, value)
+                policy = config_policies.with_parameter(policy, name, value)
             except ValueError as error:
                 detail = f"policy {policy.name!r}: {error}"
-                findings.append(FieldError((*path, "parameters", given), "Invalid value", detail, format_value(value)))
-        bound.append(policy)
-    findings += [FieldError((*path, "parameters", name), "Forbidden", "no policy has it") for name in sorted(unknown)]
-    return bound
+                errors.append(FieldError((*path, "parameters", alias), "Invalid value", detail, format_value(value)))
+        bound_policies.append(policy)
+    errors += [
+        FieldError((*path, "parameters", name), "Forbidden", "no policy has this parameter") for name in sorted(unknown)
+    ]
+    return bound_policies, errors
 
 
-def _unset(policies: Sequence[AnyPolicy], path: FieldPath) -> Iterator[FieldError]:
+def _check_required_parameters(policies: Sequence[AnyPolicy], path: FieldPath) -> Iterator[FieldError]:
     for policy in policies:
         try:
             policy.check_parameters()
@@ -222,11 +227,14 @@ def _unset(policies: Sequence[AnyPolicy], path: FieldPath) -> Iterator[FieldErro
             yield FieldError(path, "Required value", str(error))
 
 
-def _same(name: str, wanted: Any, result: Result) -> bool:
-    got = getattr(result, name)
-    return wanted in got if name == "message" else same(wanted, got)
+def _matches(name: str, expected: Any, result: Result) -> bool:
+    actual = getattr(result, name)
+    return expected in actual if name == "message" else is_same_json(expected, actual)
 
 
-def _difference(expected: Mapping[str, Any], result: Result) -> str:
-    got = {name: wanted if _same(name, wanted, result) else getattr(result, name) for name, wanted in expected.items()}
-    return difference(expected, got)
+def _diff(expected: Mapping[str, Any], result: Result) -> str:
+    """Return the difference between the expected and the actual fields. Fields that match are shown as expected."""
+    actual = {
+        name: value if _matches(name, value, result) else getattr(result, name) for name, value in expected.items()
+    }
+    return diff_yaml(expected, actual)

@@ -1,4 +1,4 @@
-"""A server without sockets: the very paths that a server answers at, and what their answers say, as plain data."""
+"""A server without sockets. It has the endpoints of a real server; its results are plain data."""
 
 import asyncio
 import base64
@@ -30,28 +30,37 @@ from webhooks.reviews.kinds import CODECS, Kind
 from webhooks.reviews.outcomes import NoOpinion
 
 Source: TypeAlias = str | Path | AnyPolicy
+Review: TypeAlias = AdmissionReview | AccessReview | TokenReview | ImageReview
 T = TypeVar("T")
 
-Review: TypeAlias = AdmissionReview | AccessReview | TokenReview | ImageReview
+_CONFIGURATION_SUFFIXES = (".yaml", ".yml", ".json")
+_KINDS: Mapping[str, Kind] = {codec.kind: kind for kind, codec in CODECS.items()}
+_PATHS = {kind: path for path, kind in PATHS}
+_API_VERSIONS = {
+    "AdmissionReview": "admission.k8s.io/v1",
+    "SubjectAccessReview": "authorization.k8s.io/v1",
+    "TokenReview": "authentication.k8s.io/v1",
+    "ImageReview": "imagepolicy.k8s.io/v1alpha1",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a server answers to a review: plain data, the same at each run, for snapshots and `dataclasses.asdict`.
+    """The result of a review: plain data that is the same in each run, for snapshots and `dataclasses.asdict`.
 
     Attributes:
-        allowed: whether it may pass, or the token is good; None where no policy has an opinion, and where the answer is
-            an HTTP error.
-        code: the code that goes with a denial of an AdmissionReview or with an HTTP error; else 200.
-        message: what the user is told, or why it may pass where authorization says so.
-        reason: the machine-readable reason that goes with the code.
-        patch: the JSON Patch operations; none where nothing is changed.
-        object: the object as the patch leaves it; None where nothing is changed.
-        warnings: shown to the user.
-        audit: annotations for the audit record.
-        user: who holds a token, as the answer says it.
-        asked: the names of the policies that were asked, in order.
-        failures: what policies failed of, which the user is not told.
+        allowed: whether the request is allowed, or the token is valid; None if no policy has an opinion, and for an
+            HTTP error.
+        code: the code of a denied AdmissionReview or of an HTTP error; else 200.
+        message: the message for the user; for authorization also the reason why a request is allowed.
+        reason: the machine-readable reason that belongs to the code.
+        patch: the JSON Patch operations; empty if nothing is changed.
+        object: the object with all changes; None if nothing is changed.
+        warnings: the warnings for the user.
+        audit: the annotations for the audit log.
+        user: the user of a token, as in the response.
+        asked: the names of the policies that were evaluated, in order.
+        failures: the failures of policies, which the response does not contain.
     """
 
     allowed: bool | None
@@ -68,38 +77,39 @@ class Result:
 
     @property
     def outcome(self) -> str:
-        """In a word or two: ``allowed``, ``patched``, ``denied``, ``no opinion``, ``no answer``."""
+        """The outcome: ``allowed``, ``patched``, ``denied``, ``no opinion``, or ``error`` for an HTTP error."""
         if self.allowed is None:
-            return "no opinion" if self.code == 200 else "no answer"
+            return "no opinion" if self.code == 200 else "error"
         return "denied" if not self.allowed else "patched" if self.patch else "allowed"
 
 
 class Server:
-    """Answers reviews by policies, as a server does between its sockets. Use it in a ``with``, or close it.
+    """Reviews requests with policies, as a real server does. Use it in a ``with`` statement, or close it.
 
-    An AdmissionReview is asked as API servers ask: first mutating policies, then validating ones on what those left.
+    For an AdmissionReview, mutating policies are evaluated first, then validating policies on the changed object.
 
     Args:
-        policies: files, folders, ``library:NAME``, configurations (``*.yaml``, ``*.yml``, ``*.json``), of which the
-            policies count and not how they would be served, and policies themselves.
-        folder: where paths begin.
+        policies: policy files, folders, ``library:NAME``, configuration files (``*.yaml``, ``*.yml``, ``*.json``;
+            their server settings are ignored), and policies.
+        folder: the folder that relative paths start from; None for the current one.
 
     Raises:
-        ConfigurationError: something does not load, or does not fit together.
+        ConfigurationError: policies cannot be loaded, or contradict each other.
     """
 
     def __init__(self, *policies: Source, folder: Path | None = None) -> None:
-        meters = MetricRegistry()
-        self._witness = _Witness(meters)
-        loaded = (policy for source in policies for policy in _loaded(source, folder or Path()))
-        asked = dispatcher(loaded, self._witness.paced, meters)
-        self._runner = asked.runner
-        self._endpoints = endpoints(asked, self._witness)
-        # A loop that stays, for policies that keep something on it, and a thread for tests that are on a loop already.
+        registry = MetricRegistry()
+        self._recorder = _Recorder(registry)
+        loaded = (policy for source in policies for policy in _load(source, folder or Path()))
+        policy_dispatcher = dispatcher(loaded, self._recorder.paced, registry)
+        self._executor = policy_dispatcher.runner
+        self._endpoints = endpoints(policy_dispatcher, self._recorder)
+        # One event loop for all reviews, because policies may keep objects of it. It runs in a thread, because a test
+        # may already run on an event loop.
         self._loop = asyncio.Runner()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="server")
         try:
-            self._run(self._runner.start())
+            self._run(self._executor.start())
         except BaseException:
             self.close()
             raise
@@ -108,58 +118,58 @@ class Server:
         return self
 
     def __exit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+        self, type_: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 
     def close(self) -> None:
-        """End what it runs policies on."""
-        self._run(self._runner.close())
+        """Stop the threads and processes of the policies."""
+        self._run(self._executor.close())
         self._thread.submit(self._loop.close).result()
         self._thread.shutdown()
 
     def review(self, review: Review | Mapping[str, Any]) -> Result:
-        """Answer a review.
+        """Review a request.
 
         Args:
-            review: one of `webhooks.testing`, or a body as API servers send it. A body can leave out its apiVersion.
+            review: a review from `webhooks.testing`, or a body as API servers send it; its apiVersion is optional.
 
         Raises:
-            ValueError: a body of a kind that is none of the four.
+            ValueError: the body is of an unknown kind.
         """
         body = dict(review) if isinstance(review, Mapping) else orjson.loads(msgspec.json.encode(review._envelope))
-        named = body.get("kind")
-        if named not in list(_KINDS):  # whatever it may be
-            raise ValueError(f"kind is one of {', '.join(_KINDS)}, not {named!r}")
-        body.setdefault("apiVersion", _VERSIONS[named])
-        kind = _KINDS[named]
-        return self._run(self._admit(body) if kind == "validating" else self._ask(kind, body))
+        review_kind = body.get("kind")
+        if review_kind not in list(_KINDS):  # a dict lookup would fail for values that are not hashable
+            raise ValueError(f"kind: must be one of {', '.join(_KINDS)}, not {review_kind!r}")
+        body.setdefault("apiVersion", _API_VERSIONS[review_kind])
+        kind = _KINDS[review_kind]
+        return self._run(self._review_admission(body) if kind == "validating" else self._evaluate(kind, body))
 
-    async def _admit(self, body: Mapping[str, Any]) -> Result:
-        stages, object_ = await admit(body, self._ask)
-        last = stages[-1]
-        patch = stages[0].patch if last.allowed else []
+    async def _review_admission(self, body: Mapping[str, Any]) -> Result:
+        phases, final_object = await admit(body, self._evaluate)
+        last = phases[-1]
+        patch = phases[0].patch if last.allowed else []
         return replace(
             last,
             patch=patch,
-            object=object_ if patch else None,
-            warnings=list(dict.fromkeys(warning for each in stages for warning in each.warnings)),
-            audit={key: value for each in stages for key, value in each.audit.items()},
-            asked=[policy for each in stages for policy in each.asked],
-            failures=[failure for each in stages for failure in each.failures],
+            object=final_object if patch else None,
+            warnings=list(dict.fromkeys(warning for phase in phases for warning in phase.warnings)),
+            audit={key: value for phase in phases for key, value in phase.audit.items()},
+            asked=[policy for phase in phases for policy in phase.asked],
+            failures=[failure for phase in phases for failure in phase.failures],
         )
 
-    async def _ask(self, kind: Kind, body: Mapping[str, Any]) -> Result:
-        self._witness.verdict, self._witness.results = "", ()
-        answer = self._endpoints[_PATHS[kind]].answer(orjson.dumps(body), b"")
-        return _read(kind, answer if isinstance(answer, JsonResponse) else await answer, self._witness)
+    async def _evaluate(self, kind: Kind, body: Mapping[str, Any]) -> Result:
+        self._recorder.verdict, self._recorder.results = "", ()
+        response = self._endpoints[_PATHS[kind]].answer(orjson.dumps(body), b"")
+        return _to_result(kind, response if isinstance(response, JsonResponse) else await response, self._recorder)
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._thread.submit(self._loop.run, coroutine).result()
 
 
-class _Witness(Metrics):
-    """Keeps the last verdict's name and the policies' results, for what answers do not tell."""
+class _Recorder(Metrics):
+    """Records the last verdict and the results of its policies, which responses do not contain."""
 
     verdict = ""
     results: Sequence[PolicyResult] = ()
@@ -167,32 +177,32 @@ class _Witness(Metrics):
     def record(
         self, kind: str, verdict: str, code: int, client: Client, results: Iterable[PolicyResult], seconds: float
     ) -> None:
-        """Keep a verdict."""
+        """Record a verdict."""
         self.verdict, self.results = verdict, tuple(results)
         super().record(kind, verdict, code, client, self.results, seconds)
 
 
-def _loaded(source: Source, folder: Path) -> Iterable[AnyPolicy]:
+def _load(source: Source, folder: Path) -> Iterable[AnyPolicy]:
     if isinstance(source, Policy):
         return [source]
     name = str(source)
-    if name.endswith(_CONFIGURATIONS):
+    if name.endswith(_CONFIGURATION_SUFFIXES):
         return file.read(folder / name).load()
     return loader.load([name if name.startswith("library:") else str(folder / name)])
 
 
-def _read(kind: Kind, answer: JsonResponse, witness: _Witness) -> Result:
-    reply = orjson.loads(answer.body)
-    if answer.code == 200:
-        result = _READ[kind](reply, witness.verdict)
-    else:  # after which the caller goes by its own failure policy
-        result = Result(None, answer.code, reply["message"], reply["reason"])
-    failures = [f"{each.policy.name}: {each.failure}" for each in witness.results if each.failure is not None]
-    return replace(result, asked=[each.policy.name for each in witness.results], failures=failures)
+def _to_result(kind: Kind, response: JsonResponse, recorder: _Recorder) -> Result:
+    body = orjson.loads(response.body)
+    if response.code == 200:
+        result = _PARSERS[kind](body, recorder.verdict)
+    else:
+        result = Result(None, response.code, body["message"], body["reason"])
+    failures = [f"{item.policy.name}: {item.failure}" for item in recorder.results if item.failure is not None]
+    return replace(result, asked=[item.policy.name for item in recorder.results], failures=failures)
 
 
-def _admission(reply: Any, _verdict: str) -> Result:
-    response = reply["response"]
+def _parse_admission(body: Any, _verdict: str) -> Result:
+    response = body["response"]
     status = response.get("status", {})
     return Result(
         allowed=response["allowed"],
@@ -205,37 +215,28 @@ def _admission(reply: Any, _verdict: str) -> Result:
     )
 
 
-def _access(reply: Any, _verdict: str) -> Result:
-    status = reply["status"]
+def _parse_access(body: Any, _verdict: str) -> Result:
+    status = body["status"]
     allowed = status["allowed"]
     return Result(allowed if allowed or status.get("denied") else None, message=status.get("reason", ""))
 
 
-def _token(reply: Any, verdict: str) -> Result:
-    status = reply["status"]
-    good = None if verdict == _UNKNOWN else status["authenticated"]  # which answers do not tell from bad
-    return Result(good, message=status.get("error", ""), user=status.get("user"))
+def _parse_token(body: Any, verdict: str) -> Result:
+    status = body["status"]
+    # The response is the same for an invalid token and for one that no policy has an opinion about.
+    is_valid = None if verdict == NoOpinion.__name__.lower() else status["authenticated"]
+    return Result(is_valid, message=status.get("error", ""), user=status.get("user"))
 
 
-def _images(reply: Any, _verdict: str) -> Result:
-    status = reply["status"]
+def _parse_images(body: Any, _verdict: str) -> Result:
+    status = body["status"]
     return Result(status["allowed"], message=status.get("reason", ""), audit=status.get("auditAnnotations", {}))
 
 
-_CONFIGURATIONS = (".yaml", ".yml", ".json")
-_KINDS: Mapping[str, Kind] = {codec.kind: kind for kind, codec in CODECS.items()}
-_PATHS = {kind: path for path, kind in PATHS}
-_UNKNOWN = NoOpinion.__name__.lower()
-_VERSIONS = {
-    "AdmissionReview": "admission.k8s.io/v1",
-    "SubjectAccessReview": "authorization.k8s.io/v1",
-    "TokenReview": "authentication.k8s.io/v1",
-    "ImageReview": "imagepolicy.k8s.io/v1alpha1",
-}
-_READ: Mapping[Kind, Callable[[Any, str], Result]] = {
-    "mutating": _admission,
-    "validating": _admission,
-    "authorizing": _access,
-    "authenticating": _token,
-    "image_policy": _images,
+_PARSERS: Mapping[Kind, Callable[[Any, str], Result]] = {
+    "mutating": _parse_admission,
+    "validating": _parse_admission,
+    "authorizing": _parse_access,
+    "authenticating": _parse_token,
+    "image_policy": _parse_images,
 }
