@@ -2,26 +2,21 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from webhooks import Allow, Deny, NoOpinion
-from webhooks.cli.main import main
 from webhooks.config import file as configured
 from webhooks.config import strict_yaml
 from webhooks.errors import ConfigurationError
 from webhooks.policy.model import Policy
-from webhooks.settings import Limits, Settings, options
+from webhooks.settings import Limits, Settings
 
 from ..support.builders import access_review, admission_review, decide, image_review, pod
-from ..support.servers import SECONDS
 
 BAD = Path(__file__).parents[1] / "data" / "configurations"
 HEAD = "apiVersion: webhooks.svc.io/v1alpha1\nkind: WebhookConfiguration\n"
@@ -348,7 +343,7 @@ def test_exemptions(folder: Path) -> None:
         warnings=[], audit={"labelled.exempted": "moving"}
     )
     assert isinstance(decide(admission_review(obj=pod(), name="old"), policy).outcome, Deny)
-    assert list(configured.ended([policy])) == [
+    assert list(configured.expired_exemptions([policy])) == [
         "policy labelled: an exemption expired 2020-01-31 10:00 UTC (was moved): remove it"
     ]
 
@@ -415,150 +410,3 @@ def test_whatever_is_in_it_is_a_configuration_or_a_mistake(tree: Any) -> None:
     except ConfigurationError as error:
         told = str(error)
     assert told.startswith("w.yaml:")
-
-
-# The commands.
-
-
-def run(*arguments: object, **environment: str) -> Any:
-    return CliRunner(env=environment).invoke(main, [*map(str, arguments)], prog_name="webhooks")
-
-
-def test_check_tells_the_policies(folder: Path) -> None:
-    configuration(folder, "policies:\n- use: policies.py:marked\n- {use: 'library:privileged', mode: warn}\n")
-    ended = run("check", folder / "webhooks.yaml")
-    assert (ended.exit_code, ended.stderr) == (0, "")
-    assert ended.stdout == "mutating        marked\nvalidating      privileged (warn)\n"
-
-
-def test_check_keeps_apart_what_policies_print(folder: Path) -> None:
-    (folder / "policies.py").write_text(f"print('loaded')\n{POLICIES}")
-    configuration(folder, "policies: [{use: policies.py:marked}]\n")
-    ended = run("check", folder / "webhooks.yaml")
-    assert (ended.exit_code, ended.stdout) == (0, "mutating        marked\n")
-    assert "loaded\n" in ended.stderr
-
-
-def test_check_warns_of_exemptions_that_have_ended(folder: Path) -> None:
-    entry = "{use: 'library:privileged', exemptions: [{names: [a], reason: b, expires: 2020-01-01}]}"
-    configuration(folder, f"policies: [{entry}]\n")
-    ended = run("check", folder / "webhooks.yaml")
-    assert ended.exit_code == 0
-    assert ended.stderr == ("webhooks: policy privileged: an exemption expired 2020-01-01 00:00 UTC (b): remove it\n")
-
-
-def test_check_tells_what_is_wrong(folder: Path) -> None:
-    file = folder / "webhooks.yaml"
-    file.write_text(HEAD + "policies: [{use: a.py}]\n")
-    ended = run("check", file)
-    assert (ended.exit_code, ended.stdout) == (2, "")
-    assert (
-        ended.stderr
-        == f"webhooks: {file}:3:18: policies[0].use: Invalid value: {folder}/a.py: no such file or folder\n"
-    )
-    assert run("check", folder / "nothing").exit_code == 2
-
-
-def test_check_tells_what_a_server_would_not_start_with(folder: Path) -> None:
-    """All of it: settings, policies and plugins."""
-    server = "server: {tlsCert: a.pem, context: production, admissionConfig: limits.yaml}\n"
-    configuration(folder, f"{server}policies: [{{use: nothing.py}}]\n")
-    ended = run("check", folder / "webhooks.yaml")
-    assert ended.exit_code == 2
-    told = [line.partition("webhooks: ")[2] for line in ended.stderr.splitlines()]
-    assert [line.partition(folder.name)[0] and line.rpartition(": ")[2] for line in told] == [
-        "--tls-cert and --tls-key must be given together",
-        "--kubeconfig and --context require --sync-ca-bundle",
-        "no such file or folder",
-        "No such file or directory",
-    ]
-
-
-@pytest.mark.parametrize("text", ["", "policies: []\n"])
-def test_who_would_ask_nobody_is_told(folder: Path, text: str) -> None:
-    configuration(folder, text)
-    ended = run("check", folder / "webhooks.yaml")
-    assert (ended.exit_code, ended.stdout) == (2, "")
-    assert ended.stderr.endswith("webhooks.yaml: no policies: nobody would be asked\n")
-
-
-def test_check_knows_the_policies_of_plugins(folder: Path) -> None:
-    (folder / "limits.yaml").write_text(
-        "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n- name: EventRateLimit\n"
-        "  configuration:\n    apiVersion: eventratelimit.admission.k8s.io/v1alpha1\n    kind: Configuration\n"
-        "    limits: [{type: Server, qps: 1, burst: 1}]\n"
-    )
-    configuration(folder, "server: {admissionConfig: limits.yaml}\n")
-    ended = run("check", folder / "webhooks.yaml")
-    assert (ended.exit_code, ended.stdout) == (0, "validating      event_rate_limit\n")
-
-
-def test_the_schema_knows_every_setting() -> None:
-    ended = run("schema")
-    schema = json.loads(ended.stdout)
-    definitions = schema["$defs"]
-    assert set(schema["properties"]) == {"apiVersion", "kind", "server", "policies"}
-    flags = {each.name for each, _ in options(Settings)} - {"config", "policies"}
-    assert {_camel(name) for name in flags} | {"limits"} == set(definitions["Server"]["properties"])
-    assert {_camel(each.name) for each, _ in options(Limits)} == set(definitions["Limits"]["properties"])
-    for definition in definitions.values():
-        for name, field in definition["properties"].items():
-            assert field.get("description"), name
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
-
-
-# What wins.
-
-
-def settings(folder: Path, *arguments: str, **environment: str) -> dict[str, Any]:
-    """What `serve` would be told, of what matters here."""
-    code = """\
-import json, sys
-from webhooks.server import process as serving, supervisor as workers
-from webhooks.cli.main import main
-from webhooks.config import strict_yaml as documents
-
-def tell(settings):
-    names = "port", "ops_port", "grace", "allow_client", "log_level", "tracing", "workers"
-    found = {name: getattr(settings, name) for name in names}
-    print(json.dumps({**found, "max_queue": settings.limits.max_queue}))
-
-serving.run = workers.run = tell
-main(["serve", *sys.argv[1:]])
-"""
-    command = [sys.executable, "-c", code, *arguments]
-    env = {"PATH": "/usr/bin:/bin", **{f"WEBHOOKS_SERVE_{name}": value for name, value in environment.items()}}
-    ended = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=SECONDS)
-    assert ended.returncode == 0, ended.stderr
-    found: dict[str, Any] = json.loads(ended.stdout)
-    return found
-
-
-def test_flags_win_over_the_environment_and_that_over_the_file(folder: Path) -> None:
-    server = (
-        "port: 1, opsPort: 0, grace: 3s, allowClient: [file], logLevel: debug, tracing: true, limits: {maxQueue: 7}"
-    )
-    configuration(folder, f"server: {{{server}}}")
-    file = {"port": 1, "ops_port": None, "grace": 3.0, "allow_client": ["file"], "log_level": "debug", "tracing": True}
-    file |= {"workers": 1, "max_queue": 7}
-    said = ("--config", "webhooks.yaml")
-    assert settings(folder, *said) == file
-    environment = {"PORT": "2", "GRACE": "4s", "ALLOW_CLIENT": "one two", "MAX_QUEUE": "8", "WORKERS": "2"}
-    told = {"port": 2, "grace": 4.0, "allow_client": ["one", "two"], "max_queue": 8, "workers": 2}
-    assert settings(folder, *said, **environment) == file | told
-    assert settings(folder, **environment, CONFIG="webhooks.yaml") == file | told
-    flags = ("--port", "5", "--allow-client", "flag", "--ops-port", "9", "--grace", "1m", "--log-level", "info")
-    won = {"port": 5, "allow_client": ["flag"], "ops_port": 9, "grace": 60.0, "log_level": "info"}
-    assert settings(folder, *flags, *said, **environment) == file | told | won
-
-
-def test_a_bad_configuration_is_told_before_anything_else(folder: Path) -> None:
-    file = folder / "webhooks.yaml"
-    file.write_text(HEAD + "server: {prot: 1}\n")
-    ended = run("serve", "--port", "none", "--config", file)
-    assert (ended.exit_code, ended.stdout) == (2, "")
-    assert ended.stderr == f"webhooks: {file}:3:10: server.prot: Forbidden: unknown field; did you mean port?\n"

@@ -35,13 +35,13 @@ def test_nothing_but_the_package_is_in_it(wheel: zipfile.ZipFile) -> None:
     top = {name.partition("/")[0] for name in wheel.namelist()}
     assert top == {"webhooks", f"cluster_webhooks-{__version__}.dist-info"}
     suffixes = {Path(name).suffix for name in wheel.namelist() if name.startswith("webhooks/")}
-    assert suffixes <= {".py", ".typed"}
+    assert suffixes <= {".py", ".tmpl", ".typed"}
     names = {Path(name).name for name in wheel.namelist()}
     assert not any(name.startswith(("test_", "conftest")) for name in names)
 
 
 def test_the_whole_package_is_in_it(wheel: zipfile.ZipFile) -> None:
-    expected = {f"webhooks/{name}" for name in relative("webhooks", "*.py")}
+    expected = {f"webhooks/{name}" for suffix in ("py", "tmpl") for name in relative("webhooks", f"*.{suffix}")}
     assert expected <= set(wheel.namelist())
     assert "webhooks/py.typed" in wheel.namelist()
 
@@ -79,7 +79,7 @@ def test_it_works_where_it_is_unpacked(wheel: zipfile.ZipFile, tmp_path: Path) -
         "import webhooks, webhooks.policy.loader as loading; print(webhooks.__file__);"
         "names = sorted(loading.bundled_files()); print(names);"
         "print(len(loading.load(f'library:{name}' for name in names)));"
-        "import webhooks.cli.library as catalogue; print(len(catalogue.entries()))"
+        "import webhooks.cli.policy_docs as docs; print(len(docs.load_all()))"
     )
     ended = subprocess.run(
         [sys.executable, "-c", code],

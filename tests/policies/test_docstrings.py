@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from webhooks import Allow, Deny, NoOpinion
-from webhooks.cli.library import Example, entry
+from webhooks.cli.policy_docs import Example
+from webhooks.cli.policy_docs import load as load_doc
 from webhooks.policy.loader import bundled_files, load
 from webhooks.reviews.kinds import Kind
 
@@ -123,7 +124,7 @@ CHECKS = {
 
 @every_policy
 def test_its_parts_are_there(name: str) -> None:
-    found = entry(name)
+    found = load_doc(name)
     without, with_ = OUTCOMES[found.kind]
     outcomes = {example.outcome for example in found.examples}
     assert outcomes & without, f"no example of {without}"
@@ -136,12 +137,12 @@ def test_its_parts_are_there(name: str) -> None:
 def test_its_parameters_are_those_of_the_function(name: str) -> None:
     [policy] = load([f"library:{name}"])
     _, *parameters = inspect.signature(policy.function).parameters.values()
-    assert [each.name for each in entry(name).parameters] == [each.name for each in parameters]
+    assert [each.name for each in load_doc(name).parameters] == [each.name for each in parameters]
     assert all(each.default is not each.empty for each in parameters)
 
 
 @every_policy
 def test_its_examples_are_so(name: str) -> None:
-    for example in entry(name).examples:
+    for example in load_doc(name).examples:
         policy = policy_of(name, example)
         CHECKS[CODECS[policy.kind]](policy, example)

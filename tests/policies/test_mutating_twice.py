@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhooks.cli.library import entries
+from webhooks.cli import policy_docs
 
 from ..support.builders import AnyPolicy, Json, admission_review
 from .mutations import stored
@@ -15,7 +15,7 @@ from .test_docstrings import policy_of
 
 POLICIES = [
     pytest.param(policy_of(each.name, example), id=f"{each.name}-{number}")
-    for each in entries()
+    for each in policy_docs.load_all()
     if each.kind == "mutating"
     for number, example in enumerate(each.examples, 1)
 ]

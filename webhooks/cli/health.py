@@ -1,68 +1,81 @@
-"""Asking a server whether it can answer, as the health check of a container does, whose image has no other client."""
+"""The command ``webhooks health``: a health check for containers without another HTTP client."""
 
+import sys
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from urllib.parse import SplitResult, urlsplit
 
-from webhooks.errors import ConfigurationError
+import click
 
-READY = "http://127.0.0.1:8080/readyz"
+from webhooks.errors import ConfigurationError, printable, reason_for
 
-_SECONDS = 3.0  # as long as a server takes at most to say anything
-_LONGEST = 4096  # bytes of an answer that are read
+READY_URL = "http://127.0.0.1:8080/readyz"
+
+_TIMEOUT = 3.0  # seconds
+_MAX_RESPONSE = 4096  # bytes
+
+
+@click.command(epilog="Example: webhooks health http://127.0.0.1:8080/livez")
+@click.argument("url", default=READY_URL)
+def health(url: str) -> None:
+    """Check the health of a server.
+
+    URL is a path of the ops port; default: http://127.0.0.1:8080/readyz. Prints the response. The exit code is 0 if
+    the server is healthy, else 1.
+    """
+    result = probe(url)
+    click.echo(f"{url}: {result.message}", err=not result.is_healthy)
+    sys.exit(not result.is_healthy)
 
 
 @dataclass(frozen=True)
-class State:
-    """What was found.
+class Health:
+    """The result of a health check.
 
     Attributes:
-        good: whether the server says that all is in order.
-        says: its answer, or why there is none, in a line.
+        is_healthy: whether the server answered with 200.
+        message: the response, or why there is none, on one line.
     """
 
-    good: bool
-    says: str
+    is_healthy: bool
+    message: str
 
 
-def ask(url: str = READY) -> State:
-    """Ask a server for its health. No proxy is used, and no redirection followed.
+def probe(url: str) -> Health:
+    """Check the health of a server. Uses no proxy and follows no redirect.
 
     Args:
-        url: one of the paths for health on its ops port.
+        url: a URL of its ops port.
 
     Raises:
-        ConfigurationError: it is no URL with ``http``, or has no host.
+        ConfigurationError: the URL is invalid, has no host, or is not for ``http``.
     """
-    where, port = _parts(url)
-    connection = HTTPConnection(where.hostname or "", port, timeout=_SECONDS)
+    parts, port = _parse(url)
+    connection = HTTPConnection(parts.hostname or "", port, timeout=_TIMEOUT)
     try:
-        connection.request("GET", f"{where.path or '/'}?{where.query}".removesuffix("?"))
+        connection.request("GET", f"{parts.path or '/'}?{parts.query}".removesuffix("?"))
         response = connection.getresponse()
-        text = response.read(_LONGEST).decode(errors="replace")
+        text = response.read(_MAX_RESPONSE).decode(errors="replace")
     except UnicodeError:
-        raise ConfigurationError(f"{url}: give a URL of ASCII and a host that can be, such as {READY}") from None
+        raise ConfigurationError(f"{url}: must be ASCII with a valid host, such as {READY_URL}") from None
     except (OSError, HTTPException) as error:
-        return State(False, _line(str(error)) or type(error).__name__)
+        return Health(False, reason_for(error))
     finally:
         connection.close()
-    good = response.status == 200
-    return State(good, _line(text) if good else f"{response.status} {_line(text)}".strip())
+    is_healthy = response.status == 200
+    return Health(is_healthy, _one_line(text) if is_healthy else f"{response.status} {_one_line(text)}".strip())
 
 
-def _line(text: str) -> str:
-    """The lines of a text in one, without what a terminal would obey."""
-    said = ", ".join(line.strip() for line in text.splitlines() if line.strip())
-    return "".join(character if character.isprintable() else "?" for character in said)
+def _one_line(text: str) -> str:
+    return printable(", ".join(line.strip() for line in text.splitlines() if line.strip()))
 
 
-def _parts(url: str) -> tuple[SplitResult, int]:
-    """The URL in its parts, and its port."""
+def _parse(url: str) -> tuple[SplitResult, int]:
     try:
-        where = urlsplit(url)
-        port = where.port or 80
+        parts = urlsplit(url)
+        port = parts.port or 80
     except ValueError as error:
         raise ConfigurationError(f"{url}: {error}") from None
-    if where.scheme != "http" or not where.hostname:
-        raise ConfigurationError(f"{url}: give a URL of the ops port, such as {READY}")
-    return where, port
+    if parts.scheme != "http" or not parts.hostname:
+        raise ConfigurationError(f"{url}: must be a URL of the ops port, such as {READY_URL}")
+    return parts, port

@@ -126,7 +126,7 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
 
 
-def some(registry: Registry, file: Path | None) -> Registry:
+def require_policies(registry: Registry, file: Path | None) -> Registry:
     """The policies, of which there are some: a server without would let everything pass.
 
     Raises:
@@ -137,7 +137,7 @@ def some(registry: Registry, file: Path | None) -> Registry:
     return registry
 
 
-def ended(policies: Iterable[AnyPolicy]) -> Iterator[str]:
+def expired_exemptions(policies: Iterable[AnyPolicy]) -> Iterator[str]:
     """The exemptions that have ended, a line each, for people."""
     for policy in policies:
         for exemption in policy.exemptions:

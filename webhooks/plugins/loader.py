@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TypeAlias
 
-from webhooks.config.file import Configuration, some
+from webhooks.config.file import Configuration, require_policies
 from webhooks.config.strict_yaml import Document
 from webhooks.errors import ConfigurationError
 from webhooks.observability.metrics import MetricRegistry
@@ -97,7 +97,7 @@ def load_checked(configuration: Configuration) -> list[AnyPolicy]:
             errors.append(str(error))
     if errors:
         raise ConfigurationError("\n".join(errors))
-    return list(some(Registry(policies), configuration.file))
+    return list(require_policies(Registry(policies), configuration.file))
 
 
 def _load_any(file: Path | None) -> list[AnyPolicy]:

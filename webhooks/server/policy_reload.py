@@ -93,12 +93,12 @@ class PolicyReloader:
         policies = list(loading.load(self._settings.policies))
         if self._configuration is not None:
             policies += self._configuration.load()
-        for line in file.ended(policies):
+        for line in file.expired_exemptions(policies):
             logger.warning("%s", line)
         return policies
 
     def _registry(self, policies: Iterable[AnyPolicy]) -> Registry:
-        return file.some(Registry([*policies, *self._plugins]), self._settings.config)
+        return file.require_policies(Registry([*policies, *self._plugins]), self._settings.config)
 
     def _exchange(self, policies: Iterable[AnyPolicy]) -> None:
         registry = self._registry(policies)
