@@ -71,7 +71,10 @@ def test_no_policies(file: Path, text: str) -> None:
     file.write_text(HEAD + text)
     result = run("check", str(file))
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"webhooks: {file}: no policies: add one under policies, or set server.admissionConfig\n"
+    assert (
+        result.stderr
+        == f"webhooks: {file}: no policies: add at least one, because a server without policies allows everything\n"
+    )
 
 
 def test_policies_of_plugins(file: Path) -> None:

@@ -16,8 +16,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from webhooks.cli.main import main
-from webhooks.cli.main import review as command
-from webhooks.cli.review import FORMATS
+from webhooks.cli.offline_review import FORMATS
+from webhooks.cli.review import review as command
 
 from ..support.servers import SECONDS
 
@@ -163,7 +163,7 @@ def test_an_invalid_configuration(configuration: str, message: str) -> None:
 def test_policies_are_required() -> None:
     result = CliRunner().invoke(main, ["review", "good.yaml"])
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.splitlines()[-1] == "Error: Nothing to review by: give --config or --policies."
+    assert result.stderr.splitlines()[-1] == "Error: No policies: give --config or --policies."
 
 
 def test_table() -> None:

@@ -13,7 +13,7 @@ from .markdown import prose
 
 # The names of `webhooks`, by topic. Other modules list their names in the order of ``__all__``.
 GROUPS: Mapping[str, Sequence[str]] = {
-    "decorators": ("validating", "mutating", "authorizing", "authenticating", "image_policy"),
+    "decorators": ("validating", "mutating", "authorizing", "authenticating", "image_policy", "WORKLOADS"),
     "outcomes": ("Allow", "Deny", "Replace", "Patch", "NoOpinion", "Authenticated", "Unauthenticated"),
     "outcome-types": ("Decision", "Mutation", "Opinion", "Identity"),
     "reviews": ("AdmissionReview", "AccessReview", "TokenReview", "ImageReview"),

@@ -12,7 +12,7 @@ from webhooks.cli.health import health
 from webhooks.cli.library import library
 from webhooks.cli.manifests import manifests
 from webhooks.cli.new import new
-from webhooks.cli.review_command import review
+from webhooks.cli.review import review
 from webhooks.cli.serve import serve
 from webhooks.errors import ConfigurationError, printable
 

@@ -127,13 +127,16 @@ def schema() -> dict[str, Any]:
 
 
 def require_policies(registry: Registry, file: Path | None) -> Registry:
-    """The policies, of which there are some: a server without would let everything pass.
+    """Return a registry that is not empty.
 
     Raises:
-        ConfigurationError: there are none.
+        ConfigurationError: it is empty.
     """
     if not len(registry):
-        raise ConfigurationError(f"{'' if file is None else f'{file}: '}no policies: nobody would be asked")
+        location = "" if file is None else f"{file}: "
+        raise ConfigurationError(
+            f"{location}no policies: add at least one, because a server without policies allows everything"
+        )
     return registry
 
 
