@@ -58,8 +58,6 @@ def test_summaries_fit_into_the_list_of_commands(arguments: tuple[str, ...]) -> 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_commands(name: str) -> None:
-    if name.startswith("certs"):
-        pytest.skip("being rewritten")
     command, result = COMMANDS[name], run(*name.split(), "--help")
     assert (result.exit_code, result.stderr) == (0, "")
     assert not IDIOMS.findall(result.stdout)
