@@ -25,6 +25,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
 MODULES = ("webhooks.testing", "webhooks.plugins", "webhooks.auth")
 
 _WIDTH = 100
+_QUOTES = str.maketrans("'", '"')
 _SECTION = re.compile(r"^(Args|Returns|Yields|Raises|Attributes):$", re.MULTILINE)
 _ITEM = re.compile(r"^(\w+(?: \([^)]*\))?): (.*(?:\n +.*)*)", re.MULTILINE)
 # Classes that the server creates: their constructors are not part of the interface.
@@ -51,7 +52,7 @@ def _entries(module: str, names: Sequence[str]) -> str:
 
 def _entry(prefix: str, name: str, value: Any) -> str:
     if not (inspect.isclass(value) or inspect.isfunction(value)):
-        return f"### {prefix}{name}\n\n```py\n{name} = {_type_name(value)}\n```\n"
+        return f"### {prefix}{name}\n\n```py\n{name} = {_type_name(value).translate(_QUOTES)}\n```\n"
     parts = [f"### {prefix}{name}\n"]
     if not (name in _NO_CONSTRUCTOR or (inspect.isclass(value) and issubclass(value, BaseException))):
         parts.append(f"```py\n{_signature(name, value)}\n```\n")
