@@ -12,17 +12,8 @@ import pytest
 from ..fuzz.bodies import make
 from ..fuzz.laws import POLICIES as DENYING
 from ..fuzz.laws import check
-from ..server.test_review_protocol import (
-    ACCESS,
-    BAD,
-    GOOD,
-    IMAGES,
-    TOKEN,
-    VALIDATE,
-    Denied,
-    Failed,
-    assert_is,
-)
+from ..support.malformed import BAD, Denied, Failed, assert_response
+from ..support.pairs import ACCESS, GOOD, IMAGES, TOKEN, VALIDATE
 from ..support.servers import POLICIES, REVIEWS, Connection, Reply, Server, chunked, request, review, serving
 from .figures import Figure, Size
 
@@ -143,7 +134,7 @@ def test_item_16_crafted_bodies(usual: Server, figure: Figure) -> None:
     for name, path, body, expected in cases:
         reply = usual.post(path, body, _length(body))
         try:
-            assert_is(reply, expected)
+            assert_response(reply, expected)
         except (AssertionError, KeyError) as error:
             wrong.append(f"{name} to {path}: {reply.status} {reply.body[:200]!r}, not {expected} ({error!r:.80})")
     figure(16, "crafted bodies", f"{len(cases) - len(wrong)} of {len(cases)} as the table says", "every one")

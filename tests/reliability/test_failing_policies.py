@@ -60,7 +60,8 @@ import threading
 import time
 
 from webhooks import *
-from webhooks import calls, errors
+from webhooks import errors
+from webhooks.engine import invocation
 
 
 class Unspeakable(Exception):
@@ -142,10 +143,10 @@ def blame_many():
 
 BUILT_IN = [each for each in vars(builtins).values() if isinstance(each, type) and issubclass(each, BaseException)]
 IMPORTED = [asyncio.CancelledError, asyncio.QueueFull, threading.BrokenBarrierError]
-OURS = [each for each in vars(errors).values() if isinstance(each, type)]
+OURS = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, BaseException)]
 WAYS = [
     *(lambda each=each: throw(each("hush")) for each in [*BUILT_IN, *IMPORTED, *OURS]),
-    *(lambda waits=waits: throw(calls.Stalled(waits=waits)) for waits in (True, False)),
+    *(lambda waits=waits: throw(invocation.PolicyInterrupted(waits=waits)) for waits in (True, False)),
     *(lambda each=each: throw(each()) for each in (Unspeakable, Textless, Unrepresentable, Disguised, Liar, Anonymous)),
     lambda: throw(ExceptionGroup("hush", [ValueError("hush"), TypeError("hush")])),
     lambda: throw(BaseExceptionGroup("hush", [SystemExit("hush"), KeyboardInterrupt("hush")])),
