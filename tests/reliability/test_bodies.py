@@ -12,8 +12,9 @@ import pytest
 from ..fuzz.bodies import make
 from ..fuzz.laws import POLICIES as DENYING
 from ..fuzz.laws import check
+from ..support.builders import access_body, image_body, token_body, written
 from ..support.malformed import BAD, Denied, Failed, assert_response
-from ..support.pairs import ACCESS, GOOD, IMAGES, TOKEN, VALIDATE
+from ..support.pairs import GOOD, VALIDATE
 from ..support.servers import POLICIES, REVIEWS, Connection, Reply, Server, chunked, request, review, serving
 from .figures import Figure, Size
 
@@ -24,7 +25,11 @@ def reads_all_too(review):
     _ = review.object, review.old_object, review.user, review.options
     return Allow()
 """
-WITHOUT_UID = {"/authorize": ACCESS, "/authenticate": TOKEN, "/images": IMAGES}
+WITHOUT_UID = {
+    "/authorize": written(access_body(verb="get", resource="widgets", name="web")).strip(),
+    "/authenticate": written(token_body("good")).strip(),
+    "/images": written(image_body("a@sha256:0")).strip(),
+}
 
 
 @pytest.fixture(scope="module")
