@@ -25,11 +25,10 @@ def reads_all_too(review):
     _ = review.object, review.old_object, review.user, review.options
     return Allow()
 """
-WITHOUT_UID = {
-    "/authorize": written(access_body(verb="get", resource="widgets", name="web")).strip(),
-    "/authenticate": written(token_body("good")).strip(),
-    "/images": written(image_body("a@sha256:0")).strip(),
-}
+ACCESS = written(access_body(verb="get", resource="widgets", name="web")).strip()
+TOKEN = written(token_body("good")).strip()
+IMAGES = written(image_body("a@sha256:0")).strip()
+WITHOUT_UID = {"/authorize": ACCESS, "/authenticate": TOKEN, "/images": IMAGES}
 
 
 @pytest.fixture(scope="module")
