@@ -231,7 +231,7 @@ def test_side_effects_follow_from_the_policies(folder: Path) -> None:
         ('validating("pods")', ("--ca-bundle", "mine.py"), "not a certificate in PEM form"),
         ('validating("pods")', ("--ca-bundle", "certs/ca.pem", "--no-ca-bundle"), "are mutually exclusive"),
         ('validating("pods")', ("--check", "--kubeconfig", "none.yaml"), "none.yaml: no such file"),
-        ('validating("pods")', ("--check",), "no cluster to ask"),
+        ('validating("pods")', ("--check",), "no access to a cluster"),
         ("authenticating", (), "give --url, or --reached-by localhost"),
         ('validating("crd.projectcalico.org/*")', ("--cluster-version", "1.27"), "no node becomes ready"),
         (

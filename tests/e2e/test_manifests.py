@@ -22,9 +22,9 @@ from cryptography import x509
 from webhooks import certificates
 from webhooks.certificates import ca_bundle, pairs, signing
 from webhooks.certificates.ca import store_ca
-from webhooks.cluster import Api as ClusterApi
 from webhooks.cluster import connect
 from webhooks.cluster.ca_bundle_sync import CaBundleSync
+from webhooks.cluster.client import ClusterClient
 from webhooks.errors import ClusterError
 from webhooks.observability.metrics import MetricRegistry
 
@@ -185,7 +185,7 @@ def test_a_cluster_that_cannot_be_asked_is_told_of(another: Another, served: Ser
     assert "nothing.yaml: no such file" in written(served.folder, *told, "nothing.yaml", code=2)
     down = served.folder / "down.yaml"
     down.write_text(kubeconfig.read_text().replace(f":{another.port}", f":{free_ports(1)[0]}"))
-    assert "does not answer" in written(served.folder, *told, down, code=2)
+    assert "no response" in written(served.folder, *told, down, code=2)
 
 
 @pytest.mark.parametrize(("failure_policy", "code"), [("Fail", 500), ("Ignore", 201)])
@@ -504,7 +504,7 @@ def test_the_api_servers_own_files_are_taken(cluster: Cluster, served: Served) -
 class Disturbed:
     """A cluster where somebody else changes whatever has been read, a few times."""
 
-    def __init__(self, cluster: ClusterApi, another: Another, times: int) -> None:
+    def __init__(self, cluster: ClusterClient, another: Another, times: int) -> None:
         self._cluster = cluster
         self._another = another
         self.times = times
@@ -531,12 +531,12 @@ def test_a_conflict_is_survived(another: Another, served: Served, times: int, ke
         before = bundles(api)
         keeper = CaBundleSync("webhooks", file, Disturbed(cluster, another, times), MetricRegistry())
         if kept:
-            assert keeper.keep(KINDS[0])
+            assert keeper.sync(KINDS[0])
             assert bundles(api)[0] == [other, *before[0]]
-            assert not keeper.keep(KINDS[0])
+            assert not keeper.sync(KINDS[0])
         else:
             with pytest.raises(ClusterError, match="409: "):
-                keeper.keep(KINDS[0])
+                keeper.sync(KINDS[0])
             assert bundles(api) == before
 
 
@@ -550,7 +550,7 @@ def test_servers_with_authorities_of_their_own_are_all_trusted(another: Another,
     def keep(number: int) -> None:
         for _ in range(5):
             with connect(another.admin.kubeconfig, None) as cluster:
-                CaBundleSync("webhooks", served.folder / f"{number}.pem", cluster, MetricRegistry()).attempt()
+                CaBundleSync("webhooks", served.folder / f"{number}.pem", cluster, MetricRegistry()).sync_all()
 
     threads = [threading.Thread(target=keep, args=(number,)) for number in range(2)]
     for thread in threads:

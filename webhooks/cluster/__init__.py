@@ -1,28 +1,34 @@
-"""A cluster's API, for those few things that we ask of it: reading named objects, and patching our own."""
+"""Client of a cluster's API: access by kubeconfig or from a pod, and the synchronization of ``caBundle``.
+
+Importing this package does not import the HTTP client, which is installed by the extra ``cluster``.
+"""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from webhooks.cluster.access import Access
-from webhooks.errors import ConfigurationError
+from webhooks.errors import missing_extra
 
-try:
+if TYPE_CHECKING:
     from webhooks.cluster.client import ClusterClient
-except ModuleNotFoundError as missing:  # what it needs comes with an extra
-    raise ConfigurationError(
-        f"asking a cluster needs the module {missing.name}: pip install 'cluster-webhooks[cluster]'"
-    ) from None
 
-__all__ = ["Access", "ClusterClient", "connect"]
+__all__ = ["connect"]
 
 
-def connect(kubeconfig: Path | None, context: str | None) -> ClusterClient:
-    """A cluster, which has not been asked yet.
+def connect(kubeconfig: Path | None, context: str | None) -> "ClusterClient":
+    """Create a client of a cluster. It makes no request yet.
 
     Args:
-        kubeconfig: says where it is, and who we are; None for what the environment says, or the pod that we are in.
-        context: which one of it; None for its current one.
+        kubeconfig: the kubeconfig; None for the default (see `webhooks.cluster.access.Access.discover`).
+        context: the context of the kubeconfig; None for its current one.
 
     Raises:
-        ClusterError: nothing says where a cluster is, or what says so is not as it must be.
+        ClusterError: there is no access to a cluster, or a kubeconfig is invalid.
+        ConfigurationError: the extra ``cluster`` is not installed.
     """
-    return ClusterClient(Access.found(kubeconfig, context))
+    from webhooks.cluster.access import Access
+
+    try:
+        from webhooks.cluster.client import ClusterClient
+    except ModuleNotFoundError as error:
+        raise missing_extra("access to a cluster", "cluster", error) from None
+    return ClusterClient(Access.discover(kubeconfig, context))

@@ -1,9 +1,9 @@
-"""Our registrations, kept in step with who signs our certificate: API servers trust the old authority and the new one.
+"""Keeps the ``caBundle`` of webhook configurations in sync with our CAs, so that API servers trust the server.
 
-Only objects of the name that is told are touched, only if they have our label, and of them ``caBundle`` alone. What is
-written holds our authorities, and those of others that have not ended: another replica may not have seen the new one
-yet, or still show a certificate of the old one. So any number of servers may do this at once that share their
-authorities; with authorities of their own, as many as a bundle holds.
+Only objects with a given name and our label are changed, and in them only ``caBundle``. A bundle contains our CAs, and
+other CAs until they expire: another replica may not have loaded a new CA yet, or may still present a certificate of an
+old one. So any number of servers that share their CAs may do this at once, and as many servers with a CA each as a
+bundle has room for.
 """
 
 import base64
@@ -14,6 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cryptography import x509
+
+from webhooks.certificates import ca_bundle, pem
+from webhooks.cluster import connect
 from webhooks.errors import ClusterError, ConfigurationError
 from webhooks.kube.api_groups import (
     ADMISSION_REGISTRATION,
@@ -22,145 +26,135 @@ from webhooks.kube.api_groups import (
     WEBHOOK_CONFIGURATION_PLURALS,
 )
 from webhooks.observability.metrics import MetricRegistry
-from webhooks.settings import Settings
-from webhooks.watch import run_periodically
+from webhooks.watch import LastError, run_periodically
 
 if TYPE_CHECKING:
-    from cryptography import x509
-
-    from webhooks.cluster import ClusterClient
+    from webhooks.cluster.client import ClusterClient
 
 logger = logging.getLogger("webhooks.cluster")
 
-_INTERVAL = 5.0  # seconds between the times that they are looked at
-_ATTEMPTS = 5  # at one object, that somebody else changes meanwhile
-_CHANGED = (409, 422)
-_STRATEGIC = "application/strategic-merge-patch+json"
+_INTERVAL = 5.0  # seconds
+_MAX_ATTEMPTS = 5  # to patch an object that another client changes at the same time
+_CONFLICTS = (409, 422)
+_STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 
 class CaBundleSync:
-    """Keeps the registrations of a name in step with a file.
+    """Synchronizes the webhook configurations of a name with a file.
 
     Args:
-        name: of the registrations.
-        bundle: the file of our authorities (PEM).
-        cluster: where they are.
-        meters: where those are counted that cannot be kept.
+        name: the name of the webhook configurations.
+        bundle: the file of our CAs (PEM).
+        client: the client of the cluster.
+        metrics: shows which webhook configurations are out of sync.
     """
 
-    def __init__(self, name: str, bundle: Path, cluster: "ClusterClient", meters: MetricRegistry) -> None:
+    def __init__(self, name: str, bundle: Path, client: "ClusterClient", metrics: MetricRegistry) -> None:
         self._name = name
         self._bundle = bundle
-        self._cluster = cluster
-        self._out_of_step = meters.gauge(
-            "webhooks_ca_bundle_out_of_sync", "Registrations whose caBundle cannot be kept in step.", ("kind",)
+        self._client = client
+        self._out_of_sync = metrics.gauge(
+            "webhooks_ca_bundle_out_of_sync", "Webhook configurations whose caBundle cannot be updated.", ("kind",)
         )
-        self._told: dict[str, str] = {}
+        self._last_errors = {kind: LastError() for kind in WEBHOOK_CONFIGURATION_PLURALS}
 
-    def attempt(self) -> None:
-        """Have API servers trust us; what keeps us from it is logged once, and tried again the next time."""
+    def sync_all(self) -> None:
+        """Synchronize the webhook configurations of both kinds. An error is logged once."""
         for kind in WEBHOOK_CONFIGURATION_PLURALS:
             try:
-                self.keep(kind)
-                self._tell(kind, "")
+                self.sync(kind)
+                self._report(kind, "")
             except ConfigurationError as error:
-                self._tell(kind, str(error))
-            except Exception as error:  # of an answer that no API server gives
-                self._tell(kind, f"{type(error).__name__}: this is a fault of ours, or of who answers", error)
+                self._report(kind, str(error))
+            except Exception as error:  # an invalid response, or a bug
+                self._report(kind, f"unexpected {type(error).__name__}", error)
 
-    def keep(self, kind: str) -> bool:
-        """Bring one registration into step.
+    def sync(self, kind: str) -> bool:
+        """Synchronize one webhook configuration.
+
+        Args:
+            kind: one of `WEBHOOK_CONFIGURATION_PLURALS`.
 
         Returns:
-            Whether it was not.
+            Whether it was changed.
 
         Raises:
-            ConfigurationError: the file cannot be read, the cluster does not answer or refuses, or the registration is
-                somebody else's; nothing has changed then.
+            ConfigurationError: the file cannot be read, a request failed, or the object does not have our label. The
+                object is unchanged.
         """
-        from webhooks.certificates import ca_bundle as bundle
-
-        own = bundle.read(self._bundle)
+        own = ca_bundle.read(self._bundle)
         path = f"/apis/{ADMISSION_REGISTRATION}/{kind}/{self._name}"
-        for _ in range(_ATTEMPTS - 1):
+        for _ in range(_MAX_ATTEMPTS - 1):
             try:
-                return self._keep(path, own)
+                return self._sync_once(path, own)
             except ClusterError as error:
-                if error.code not in _CHANGED:
+                if error.code not in _CONFLICTS:
                     raise
-        return self._keep(path, own)
+        return self._sync_once(path, own)
 
-    def _keep(self, path: str, own: "Sequence[x509.Certificate]") -> bool:
-        """The same, once; a ClusterError of one of the codes `_CHANGED` where the object has changed meanwhile."""
-        found = self._cluster.get(path)
-        patch = None if found is None else self._patch(found, own)
+    def _sync_once(self, path: str, own: Sequence[x509.Certificate]) -> bool:
+        """Try to synchronize. Raises ClusterError with one of the codes `_CONFLICTS` if the object has changed."""
+        webhook_configuration = self._client.get(path)
+        patch = None if webhook_configuration is None else _create_patch(webhook_configuration, own)
         if patch is None:
             return False
-        self._cluster.patch(path, patch, _STRATEGIC)
-        logger.info("%s: caBundle is in step with %s", path, self._bundle)
+        self._client.patch(path, patch, _STRATEGIC_MERGE_PATCH)
+        logger.info("%s: caBundle was updated from %s", path, self._bundle)
         return True
 
-    def _patch(self, found: Any, own: "Sequence[x509.Certificate]") -> Any:
-        """What is to change, and of which version of the object; None for nothing."""
-        metadata = found["metadata"]
-        if metadata.get("labels", {}).get(MANAGED_BY_LABEL) != MANAGED_BY_VALUE:
-            raise ConfigurationError(
-                f"{metadata['name']} is not ours, it has no label {MANAGED_BY_LABEL}: {MANAGED_BY_VALUE}, "
-                "so its caBundle stays as it is"
-            )
-        changes = []
-        for webhook in found.get("webhooks", []):
-            bundle = _in_step(webhook.get("clientConfig", {}).get("caBundle", ""), own)
-            if bundle is not None:
-                changes.append({"name": webhook["name"], "clientConfig": {"caBundle": bundle}})
-        version = {"resourceVersion": metadata["resourceVersion"]}
-        return {"metadata": version, "webhooks": changes} if changes else None
-
-    def _tell(self, kind: str, trouble: str, error: Exception | None = None) -> None:
-        if trouble and trouble != self._told.get(kind):
-            logger.error("%s %s: caBundle cannot be kept in step: %s", kind, self._name, trouble, exc_info=error)
-        self._told[kind] = trouble
-        self._out_of_step.set(int(bool(trouble)), kind)
+    def _report(self, kind: str, message: str, error: Exception | None = None) -> None:
+        if self._last_errors[kind].is_new(message):
+            logger.error("%s %s: caBundle cannot be updated: %s", kind, self._name, message, exc_info=error)
+        self._out_of_sync.set(int(bool(message)), kind)
 
 
-def _in_step(there: str, own: "Sequence[x509.Certificate]") -> str | None:
-    """The bundle as it has to be; None where it is that already."""
-    from webhooks.certificates import ca_bundle as bundle
-    from webhooks.certificates import pem
+def _create_patch(webhook_configuration: Any, own: Sequence[x509.Certificate]) -> Any:
+    """Return the patch of this version of an object; None if it is in sync."""
+    metadata = webhook_configuration["metadata"]
+    if metadata.get("labels", {}).get(MANAGED_BY_LABEL) != MANAGED_BY_VALUE:
+        raise ConfigurationError(
+            f"{metadata['name']} does not have the label {MANAGED_BY_LABEL}: {MANAGED_BY_VALUE}, so its caBundle is "
+            "not changed"
+        )
+    changes = []
+    for webhook in webhook_configuration.get("webhooks", []):
+        bundle = _update_bundle(webhook.get("clientConfig", {}).get("caBundle", ""), own)
+        if bundle is not None:
+            changes.append({"name": webhook["name"], "clientConfig": {"caBundle": bundle}})
+    version = {"resourceVersion": metadata["resourceVersion"]}
+    return {"metadata": version, "webhooks": changes} if changes else None
 
+
+def _update_bundle(current: str, own: Sequence[x509.Certificate]) -> str | None:
+    """Return the new value of a caBundle; None if it is in sync."""
     try:
-        before = pem.parse_certificates(base64.b64decode(there, validate=True))
+        before = pem.parse_certificates(base64.b64decode(current, validate=True))
     except (binascii.Error, ValueError):
-        before = []  # whatever it is, no API server can use it
-    after = bundle.merge(own, before)
+        before = []  # no API server can use it
+    after = ca_bundle.merge(own, before)
     if before and set(before) == set(after):
         return None
-    return base64.b64encode(bundle.to_pem(after)).decode()
+    return base64.b64encode(ca_bundle.to_pem(after)).decode()
 
 
 @contextmanager
-def keeping(settings: Settings, meters: MetricRegistry) -> Iterator[None]:
-    """Keep registrations in step for as long as the block lasts, if the settings say so.
-
-    Of the processes of a server, one does this.
+def sync_periodically(
+    name: str, bundle: Path, kubeconfig: Path | None, context: str | None, metrics: MetricRegistry
+) -> Iterator[None]:
+    """Keep the webhook configurations of a name in sync within the block. One process of a server does this.
 
     Args:
-        settings: which say it.
-        meters: where those are counted that cannot be kept.
+        name: the name of the webhook configurations.
+        bundle: the file of our CAs (PEM).
+        kubeconfig: see `webhooks.cluster.connect`.
+        context: see `webhooks.cluster.connect`.
+        metrics: shows which webhook configurations are out of sync.
 
     Raises:
-        ConfigurationError: there is no way to a cluster, or no file of our authorities.
+        ConfigurationError: there is no access to a cluster, or the file has no valid CA.
     """
-    name = settings.sync_ca_bundle
-    if name is None:
-        yield
-        return
-    from webhooks.certificates import ca_bundle as bundle
-    from webhooks.cluster import connect
-
-    path = bundle.path_for(settings.certs_dir, settings.tls_cert)
-    bundle.read(path)
-    with connect(settings.kubeconfig, settings.context) as cluster:
-        keeper = CaBundleSync(name, path, cluster, meters)
-        with run_periodically(keeper.attempt, _INTERVAL, "registrations", immediately=True):
+    ca_bundle.read(bundle)
+    with connect(kubeconfig, context) as client:
+        sync = CaBundleSync(name, bundle, client, metrics)
+        with run_periodically(sync.sync_all, _INTERVAL, "caBundle sync", immediately=True):
             yield

@@ -1,10 +1,10 @@
-"""Asking a cluster's API."""
+"""An HTTP client of a cluster's API."""
 
 import json
 import ssl
 import tempfile
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -12,27 +12,33 @@ import httpx2
 
 from webhooks._version import __version__
 from webhooks.cluster.access import Access
-from webhooks.cluster.kubeconfig import User
+from webhooks.cluster.credentials import Credentials
 from webhooks.errors import ClusterError
 
-_PATIENCE = 10.0  # seconds
-_MAX_SIZE = 16 * 1024 * 1024  # bytes of an answer
+_TIMEOUT = 10.0  # seconds, for each step of a request
+_MAX_RESPONSE_SIZE = 16 * 1024 * 1024  # bytes
+
+
+class _Response(NamedTuple):
+    code: int
+    reason: str
+    body: bytes
 
 
 class ClusterClient:
-    """One cluster's API, as one user of it. It does not follow redirects.
+    """A client of one cluster's API as one user. It does not follow redirects.
 
     Args:
-        access: the way to it.
+        access: the address and the credentials.
 
     Raises:
-        ClusterError: what we are to show, or to trust, is not what it must be.
+        ClusterError: the credentials or the CAs are invalid.
     """
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._user = access.user.ready()
-        self._client = self._connected()
+        self._credentials = access.credentials.refresh()
+        self._client = self._create_client()
 
     def __enter__(self) -> Self:
         return self
@@ -42,108 +48,117 @@ class ClusterClient:
 
     @property
     def server(self) -> str:
-        """Where it is."""
+        """The URL of the API server."""
         return self._access.server
 
     def get(self, path: str) -> Any:
-        """What is at a path; None where there is nothing.
+        """Return the object at a path; None if there is none.
 
         Raises:
-            ClusterError: it does not answer, or refuses.
+            ClusterError: there is no response, or it is an error.
         """
         try:
-            return self._ask("GET", path)
+            return self._request("GET", path)
         except ClusterError as error:
             if error.code == 404:
                 return None
             raise
 
     def patch(self, path: str, patch: Any, media_type: str) -> Any:
-        """Change what is at a path; the object as it is then.
+        """Patch the object at a path, and return it.
 
         Raises:
-            ClusterError: it does not answer, or refuses; with the code 409 or 422 where it has changed meanwhile.
+            ClusterError: there is no response, or it is an error; with the code 409 or 422 if the object has changed
+                in the meantime.
         """
-        return self._ask("PATCH", path, json.dumps(patch).encode(), media_type)
+        return self._request("PATCH", path, json.dumps(patch).encode(), media_type)
 
-    def _ask(self, method: str, path: str, body: bytes | None = None, media_type: str = "") -> Any:
-        self._renew()
+    def _request(self, method: str, path: str, body: bytes | None = None, media_type: str = "") -> Any:
+        self._refresh_credentials()
         headers = {"Content-Type": media_type} if media_type else {}
-        bearer = self._user.bearer()
-        if bearer is not None:
-            headers["Authorization"] = f"Bearer {bearer}"
-        try:
-            answer = self._client.request(
-                method, f"{self.server}{path}", content=body, headers=headers, extensions=self._tls()
-            )
-        except (httpx2.LocalProtocolError, httpx2.InvalidURL, ValueError) as error:
-            # What it says of itself shows what was to be sent, and that may be a token.
-            raise ClusterError(f"{self.server} cannot be asked: {type(error).__name__}") from None
-        except httpx2.HTTPError as error:
-            raise ClusterError(f"{self.server} does not answer: {error or type(error).__name__}") from None
-        if answer.is_success and len(answer.content) <= _MAX_SIZE:
-            return _read(answer.content, f"{self.server}{path}")
+        token = self._credentials.read_token()
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        response = self._send(method, f"{self.server}{path}", headers, body)
+        if 200 <= response.code < 300:
+            return _parse_json(response.body, f"{self.server}{path}")
         raise ClusterError(
-            f"{self.server}: {method} {path}: {answer.status_code}: {_reason(answer)}", code=answer.status_code
+            f"{self.server}: {method} {path}: {response.code}: {_get_message(response)}", code=response.code
         )
 
-    def _tls(self) -> dict[str, Any]:
-        name = self._access.server_name
-        return {} if name is None else {"sni_hostname": name}
+    def _send(self, method: str, url: str, headers: dict[str, str], body: bytes | None) -> _Response:
+        name = self._access.tls_server_name
+        extensions = {} if name is None else {"sni_hostname": name}
+        try:
+            with self._client.stream(method, url, content=body, headers=headers, extensions=extensions) as response:
+                return _Response(response.status_code, response.reason_phrase, _read_body(response, url))
+        except (httpx2.LocalProtocolError, httpx2.InvalidURL, ValueError) as error:
+            # The message may contain the token.
+            raise ClusterError(f"{self.server}: the request cannot be sent: {type(error).__name__}") from None
+        except httpx2.HTTPError as error:
+            raise ClusterError(f"{self.server}: no response: {error or type(error).__name__}") from None
 
-    def _renew(self) -> None:
-        """Take credentials that take the place of those that have ended."""
-        user = self._access.user.ready()
-        if user is not self._user:
-            self._user = user
+    def _refresh_credentials(self) -> None:
+        credentials = self._access.credentials.refresh()
+        if credentials is not self._credentials:
+            self._credentials = credentials
             self._client.close()
-            self._client = self._connected()
+            self._client = self._create_client()
 
-    def _connected(self) -> httpx2.Client:
-        context = _context(self._access.ca, self._user)
+    def _create_client(self) -> httpx2.Client:
+        context = _create_tls_context(self._access.ca, self._credentials)
         try:
             return httpx2.Client(
                 verify=context,
-                proxy=self._access.proxy or _usual_proxy(self.server),
-                timeout=_PATIENCE,
+                proxy=self._access.proxy_url or _find_proxy(self.server),
+                timeout=_TIMEOUT,
                 headers={"Accept": "application/json", "User-Agent": f"webhooks/{__version__}"},
-                trust_env=False,  # credentials of a .netrc are not meant for this
+                trust_env=False,  # would also send the credentials of a .netrc
             )
         except (httpx2.InvalidURL, ImportError, ValueError) as error:
-            raise ClusterError(f"the proxy for {self.server} cannot be used: {type(error).__name__}") from None
+            raise ClusterError(f"the proxy for {self.server} is invalid: {type(error).__name__}") from None
 
 
-def _usual_proxy(server: str) -> str | None:
-    """The environment's."""
+def _find_proxy(server: str) -> str | None:
+    """Return the proxy of the environment."""
     host = urlsplit(server).hostname or ""
     return None if proxy_bypass(host) else getproxies().get("https")
 
 
-def _context(ca: bytes | None, user: User) -> ssl.SSLContext:
+def _create_tls_context(ca: bytes | None, credentials: Credentials) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cadata=None if ca is None else ca.decode())
-        if user.certificate is not None and user.key is not None:
-            # The library takes certificates from files alone.
+        if credentials.certificate is not None and credentials.key is not None:
+            # The module ssl loads certificates only from files.
             with tempfile.NamedTemporaryFile(suffix=".pem") as file:
-                file.write(user.certificate + b"\n" + user.key)
+                file.write(credentials.certificate + b"\n" + credentials.key)
                 file.flush()
                 context.load_cert_chain(Path(file.name), password="")
     except (ssl.SSLError, ValueError) as error:
-        raise ClusterError(f"the certificates for the cluster are not usable: {error}") from None
+        raise ClusterError(f"the certificates for the cluster are invalid: {error}") from None
     return context
 
 
-def _read(content: bytes, place: str) -> Any:
+def _read_body(response: httpx2.Response, url: str) -> bytes:
+    body = bytearray()
+    for chunk in response.iter_bytes():
+        body += chunk
+        if len(body) > _MAX_RESPONSE_SIZE:
+            raise ClusterError(f"{url}: the response has more than {_MAX_RESPONSE_SIZE} bytes")
+    return bytes(body)
+
+
+def _parse_json(content: bytes, location: str) -> Any:
     try:
         return json.loads(content)
     except ValueError:
-        raise ClusterError(f"{place}: the answer is no JSON: is this an API server?") from None
+        raise ClusterError(f"{location}: the response is not JSON: is this an API server?") from None
 
 
-def _reason(answer: httpx2.Response) -> str:
-    """What a Status says, or else the code does."""
+def _get_message(response: _Response) -> str:
+    """Return the message of a Status, or else the reason phrase of the response."""
     try:
-        message = json.loads(answer.content)["message"]
+        message = json.loads(response.body)["message"]
     except (ValueError, LookupError, TypeError):
-        message = answer.reason_phrase
+        message = response.reason
     return " ".join(str(message).split())[:500]

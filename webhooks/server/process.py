@@ -17,7 +17,6 @@ from webhooks.app.asgi import WebhookApp
 from webhooks.app.decision_log import DecisionLog
 from webhooks.app.lifecycle import Phase
 from webhooks.auth.authenticator import Authenticator
-from webhooks.cluster.ca_bundle_sync import keeping
 from webhooks.errors import ConfigurationError
 from webhooks.observability import logs
 from webhooks.observability.log_writer import LogWriter
@@ -83,7 +82,7 @@ def run(settings: Settings) -> None:
     sockets = Sockets(settings.host, settings.port, settings.ops_port)
     with (
         renewing(settings) as files,
-        keeping(settings, meters),
+        sync_ca_bundle(settings, meters),
         CertificateReloader(files, app.metrics.tally).looking() as follower,
     ):
         begun = partial(app.life.heed_signals, settings.shutdown_delay)
@@ -97,6 +96,21 @@ def run(settings: Settings) -> None:
             begun,
             partial(print_ready, sockets.url),
         )
+
+
+def sync_ca_bundle(settings: Settings, metrics: MetricRegistry) -> contextlib.AbstractContextManager[None]:
+    """Keep the caBundle of webhook configurations in sync within the block, if the settings request it.
+
+    Raises:
+        ConfigurationError: there is no access to a cluster, or there is no CA.
+    """
+    if settings.sync_ca_bundle is None:
+        return contextlib.nullcontext()
+    from webhooks.certificates import ca_bundle
+    from webhooks.cluster.ca_bundle_sync import sync_periodically
+
+    path = ca_bundle.path_for(settings.certs_dir, settings.tls_cert)
+    return sync_periodically(settings.sync_ca_bundle, path, settings.kubeconfig, settings.context, metrics)
 
 
 def print_ready(url: str) -> None:

@@ -20,7 +20,6 @@ from webhooks.app import ops_routes
 from webhooks.app.asgi import WebhookApp
 from webhooks.app.lifecycle import Lifecycle, Phase
 from webhooks.app.review_metrics import MetricsSnapshot
-from webhooks.cluster.ca_bundle_sync import keeping
 from webhooks.engine.watchdog import LOST
 from webhooks.errors import ConfigurationError
 from webhooks.observability import logs
@@ -214,7 +213,7 @@ def run(settings: Settings) -> None:
     )  # this one only shows that each worker can make its own
     asyncio.run(app.site.close())
     sockets = Sockets(settings.host, settings.port, settings.ops_port, settings.workers)
-    with renewing(settings) as files, keeping(settings, meters):
+    with renewing(settings) as files, process.sync_ca_bundle(settings, meters):
         tls.fresh(files)  # likewise
         asyncio.run(_supervise(settings, sockets, meters))
 
