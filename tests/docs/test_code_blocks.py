@@ -1,13 +1,16 @@
 """The code on the pages works: policies load, configurations are valid, manifests are objects."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
+from webhooks.cli.main import main
 from webhooks.config import file as config_file
 from webhooks.plugins.loader import load_checked
 from webhooks.policy import loader
@@ -18,6 +21,13 @@ from ..support.walks import parse_files
 
 # Code of other projects has the language `py`.
 POLICIES = [block for block in blocks("python") if not re.match(r"# (policies/)?test_", block.values[0])]
+COMMANDS = [
+    command
+    for page in PAGES
+    for block in re.findall(r"^```(?:sh|console|yml)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    for command in re.findall(r"(?<![\w/.-])webhooks ([a-z][^|>;&()\n]*)", block.replace("\\\n", " "))
+    if command.split()[0] in main.commands and not command.endswith("[")
+]
 CONFIGURED = [page for page in PAGES if "kind: WebhookConfiguration" in page.read_text()]
 
 
@@ -33,6 +43,21 @@ def test_manifests_are_objects(text: str) -> None:
     for document in yaml.safe_load_all(text):
         assert document["apiVersion"]
         assert document["kind"]
+
+
+@pytest.mark.parametrize("text", blocks("yml"))
+def test_pipelines_are_yaml(text: str) -> None:
+    assert isinstance(yaml.safe_load(text), dict)
+
+
+@pytest.mark.parametrize("line", sorted(set(COMMANDS)))
+def test_commands_have_these_options(line: str) -> None:
+    """Commands on all pages, also those that no test runs."""
+    name, *arguments = shlex.split(line, comments=True)
+    command = main.commands[name]
+    if isinstance(command, click.Group):
+        command = command.commands[arguments.pop(0)]
+    command.make_parser(click.Context(command, info_name=name)).parse_args(arguments)
 
 
 @pytest.mark.parametrize("page", CONFIGURED, ids=page_id)

@@ -13,6 +13,7 @@ WALKED = (
     *(
         DOCS / f"{page}.md"
         for page in (
+            "guides/ci",
             "guides/configuration",
             "guides/from-gatekeeper",
             "guides/from-kopf",

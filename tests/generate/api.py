@@ -18,6 +18,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "outcome-types": ("Decision", "Mutation", "Opinion", "Identity"),
     "reviews": ("AdmissionReview", "AccessReview", "TokenReview", "ImageReview"),
     "review-parts": ("User", "Container", "Image", "ImageReference"),
+    "resources": ("WORKLOADS",),
     "helpers": ("deny_new", "introduced", "field", "items", "pointer", "parse_quantity"),
     "policies": ("Policy", "bundled", "load", "create_app"),
     "errors": ("WebhooksError", "ConfigurationError", "MalformedReview"),
@@ -52,7 +53,8 @@ def _entries(module: str, names: Sequence[str]) -> str:
 
 def _entry(prefix: str, name: str, value: Any) -> str:
     if not (inspect.isclass(value) or inspect.isfunction(value)):
-        return f"### {prefix}{name}\n\n```py\n{name} = {_type_name(value).translate(_QUOTES)}\n```\n"
+        text = repr(value) if isinstance(value, tuple) else _type_name(value)
+        return f"### {prefix}{name}\n\n```py\n{name} = {text.translate(_QUOTES)}\n```\n"
     parts = [f"### {prefix}{name}\n"]
     if not (name in _NO_CONSTRUCTOR or (inspect.isclass(value) and issubclass(value, BaseException))):
         parts.append(f"```py\n{_signature(name, value)}\n```\n")
