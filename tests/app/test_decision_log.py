@@ -29,7 +29,7 @@ from webhooks.app.decision_log import DecisionLog, Record
 from webhooks.auth.client import Client
 from webhooks.errors import MalformedReview
 from webhooks.http.responses import JsonResponse
-from webhooks.observability.log_writer import LIMIT
+from webhooks.observability.log_writer import MAX_LINE
 from webhooks.policy.registry import Registry
 from webhooks.reviews.kinds import CODECS
 from webhooks.settings import Limits
@@ -114,7 +114,7 @@ def lines(
 
     asyncio.run(answered())
     for line in found:
-        assert len(line) <= LIMIT
+        assert len(line) <= MAX_LINE
         assert line.isascii()
         assert line.decode().isprintable()
     return found

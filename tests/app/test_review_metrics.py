@@ -28,7 +28,7 @@ from webhooks.app.review_metrics import MetricsSnapshot, page
 from webhooks.auth.client import ANONYMOUS, Client
 from webhooks.http.responses import JsonResponse
 from webhooks.objects.typed_decoding import decode_typed, fallbacks
-from webhooks.observability.metrics import Buckets, Counter, Gauge, Histogram, MetricRegistry
+from webhooks.observability.metrics import Counter, Gauge, Histogram, HistogramData, MetricRegistry
 from webhooks.plugins.loader import PluginContext
 
 from ..support.builders import access_body, admission_body, image_body, pod, token_body
@@ -280,7 +280,7 @@ def test_what_plugins_of_several_processes_keep() -> None:
         total.add(each)
     assert (one, other) == (tally(1), tally(2))
     counter = Counter("C.", ("type",), {("type-1",): 1, ("type-2",): 2, ("both",): 3})
-    histogram = Histogram("H.", (), (1,), {(): Buckets([1, 1], 3)})
+    histogram = Histogram("H.", (), (1,), {(): HistogramData([1, 1], 3)})
     assert total.meters == {"webhooks_c": counter, "webhooks_g": Gauge("G.", (), {(): 3}), "webhooks_h": histogram}
     assert total.settled().meters == {"webhooks_c": counter, "webhooks_h": histogram}
     assert b'webhooks_c_total{type="both"} 3.0\n' in page(total)
@@ -319,10 +319,12 @@ def test_reviews_of_several_processes() -> None:
     total = MetricsSnapshot()
     for number in (1, 2):
         total.add(
-            MetricsSnapshot(durations={"ImageReview": Buckets([0] * 13 + [number], number)}, callers={"jane": number})
+            MetricsSnapshot(
+                durations={"ImageReview": HistogramData([0] * 13 + [number], number)}, callers={"jane": number}
+            )
         )
     assert total.settled() == MetricsSnapshot(
-        durations={"ImageReview": Buckets([0] * 13 + [3], 3)}, callers={"jane": 3}
+        durations={"ImageReview": HistogramData([0] * 13 + [3], 3)}, callers={"jane": 3}
     )
 
 

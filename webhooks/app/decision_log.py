@@ -12,8 +12,8 @@ import msgspec
 
 from webhooks.auth.client import ANONYMOUS, Client
 from webhooks.engine.verdicts import NO_POLICY_OUTCOME, Verdict
-from webhooks.observability.log_writer import LIMIT, line
-from webhooks.observability.logs import masked
+from webhooks.observability.log_writer import MAX_LINE, encode_record
+from webhooks.observability.redaction import redact
 from webhooks.reviews.codec import ReviewSummary
 from webhooks.reviews.kinds import CODECS, Kind
 from webhooks.reviews.outcomes import Allow, Authenticated, Deny, NoOpinion, Outcome, Unauthenticated
@@ -94,7 +94,7 @@ def record(kind: Kind, about: Any, verdict: Verdict, name: str, code: int, clien
         made.user = outcome.username
     if made.message or type(outcome) is Authenticated:
         secrets = codec.sensitive_values(about)
-        made.message, made.user = masked(made.message, secrets), masked(made.user, secrets)
+        made.message, made.user = redact(made.message, secrets), redact(made.user, secrets)
     return made
 
 
@@ -126,6 +126,6 @@ class DecisionLog:
     def write(self, record: Record) -> None:
         """Write one down."""
         written = _encode(record)
-        if len(written) > LIMIT or not written.isascii() or b"\x7f" in written:
-            written = line(msgspec.to_builtins(record))
+        if len(written) > MAX_LINE or not written.isascii() or b"\x7f" in written:
+            written = encode_record(msgspec.to_builtins(record))
         self._put(written)

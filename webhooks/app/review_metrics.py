@@ -19,7 +19,7 @@ from webhooks.engine.invocation import Result
 from webhooks.engine.verdicts import Verdict
 from webhooks.errors import ConfigurationError
 from webhooks.objects.typed_decoding import fallbacks
-from webhooks.observability.metrics import Buckets, Counter, Gauge, Meter, MetricRegistry
+from webhooks.observability.metrics import AnyMetric, Counter, Gauge, HistogramData, MetricRegistry
 from webhooks.policy.model import AnyPolicy
 from webhooks.reviews.audit import AuditEvent
 from webhooks.reviews.kinds import CODECS
@@ -47,13 +47,13 @@ class MetricsSnapshot(msgspec.Struct):
     """
 
     reviews: dict[tuple[str, str, int], int] = {}
-    durations: dict[str, Buckets] = {}
+    durations: dict[str, HistogramData] = {}
     callers: dict[str, int] = {}
-    policies: dict[tuple[str, str], Buckets] = {}
+    policies: dict[tuple[str, str], HistogramData] = {}
     audit_events: dict[tuple[str, str], int] = {}
     in_place: dict[str, int] = {}
     overrun: dict[str, int] = {}
-    meters: dict[str, Meter] = {}
+    meters: dict[str, AnyMetric] = {}
     certificates: dict[str, float] = {}
     reload_failures: int = 0
 
@@ -68,9 +68,9 @@ class MetricsSnapshot(msgspec.Struct):
         ):
             _add(mine, its)
         for kind, buckets in other.durations.items():
-            self.durations.setdefault(kind, Buckets.under(_BOUNDS)).add(buckets)
+            self.durations.setdefault(kind, HistogramData.for_bounds(_BOUNDS)).merge(buckets)
         for key, buckets in other.policies.items():
-            self.policies.setdefault(key, Buckets.under(_BOUNDS)).add(buckets)
+            self.policies.setdefault(key, HistogramData.for_bounds(_BOUNDS)).merge(buckets)
         for name, meter in other.meters.items():
             self.meters.setdefault(name, msgspec.structs.replace(meter, values={})).merge(meter)  # type: ignore[arg-type]
 
@@ -80,7 +80,9 @@ class MetricsSnapshot(msgspec.Struct):
 
     def settled(self) -> "MetricsSnapshot":
         """What stays true when the process is gone: its counts, not its state."""
-        meters: dict[str, Meter] = {name: meter for name, meter in self.meters.items() if not isinstance(meter, Gauge)}
+        meters: dict[str, AnyMetric] = {
+            name: meter for name, meter in self.meters.items() if not isinstance(meter, Gauge)
+        }
         return MetricsSnapshot(
             self.reviews,
             self.durations,
@@ -118,8 +120,10 @@ class Metrics:
             fallbacks,
         )
         kinds = {codec.kind for codec in CODECS.values()}
-        self.tally = MetricsSnapshot(durations={kind: Buckets.under(_BOUNDS) for kind in kinds}, meters=meters.by_name)
-        self._observers: dict[tuple[AnyPolicy, type], Buckets] = {}
+        self.tally = MetricsSnapshot(
+            durations={kind: HistogramData.for_bounds(_BOUNDS) for kind in kinds}, meters=meters.by_name
+        )
+        self._observers: dict[tuple[AnyPolicy, type], HistogramData] = {}
         self._callers: dict[Client, str] = {}
 
     def record(
@@ -173,9 +177,9 @@ class Metrics:
             return "others"
         return self._callers.setdefault(client, str(client))
 
-    def _observer(self, policy: AnyPolicy, outcome: type) -> Buckets:
+    def _observer(self, policy: AnyPolicy, outcome: type) -> HistogramData:
         key = (policy.name, outcome.__name__.lower())
-        durations = self.tally.policies.setdefault(key, Buckets.under(_BOUNDS))
+        durations = self.tally.policies.setdefault(key, HistogramData.for_bounds(_BOUNDS))
         self._observers[policy, outcome] = durations
         return durations
 
@@ -256,7 +260,7 @@ def _of_certificates(tally: MetricsSnapshot) -> Iterator[Metric]:
     )
 
 
-def _of_plugins(meters: Mapping[str, Meter]) -> Iterator[Metric]:
+def _of_plugins(meters: Mapping[str, AnyMetric]) -> Iterator[Metric]:
     for name, meter in list(meters.items()):
         if isinstance(meter, Counter | Gauge):
             kind = CounterMetricFamily if isinstance(meter, Counter) else GaugeMetricFamily

@@ -91,7 +91,7 @@ def _reply(result: Result) -> Reply:
     if isinstance(failure, MalformedReview):
         return Reply(failure=str(failure), code=failure.code)
     cause = failure.__cause__
-    where = "" if cause is None else logs.traceback_of(cause)
+    where = "" if cause is None else logs.format_traceback(cause)
     return Reply(failure=_text(str(failure)), traceback=_text(where[-_MAX_TRACEBACK:]))
 
 

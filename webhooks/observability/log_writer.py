@@ -1,6 +1,6 @@
-"""Lines of JSON on their way to a log: whoever logs never waits for whoever reads, and no line is torn.
+"""Write lines of JSON to a log from a separate thread, so that logging never waits for the reader of the log.
 
-Several processes may write to one pipe. It keeps together what is written at once, up to a limit: so no line is longer.
+Several processes may write to one pipe. The kernel does not mix writes of up to PIPE_BUF bytes, so no line is longer.
 """
 
 import json
@@ -17,112 +17,114 @@ from webhooks.observability.metrics import Counter
 
 logger = logging.getLogger("webhooks.observability")
 
-LIMIT = PIPE_BUF - 1  # bytes of a line, without its end
-_CAPACITY = 10_000  # lines on their way; beyond it they are dropped, and counted
-_GATHERING = 0.01  # seconds; waking the writer for each line would cost whoever logs more than all else
-_PATIENCE = 1.0  # seconds for the last lines to be read
-_MAX_TEXT = 16_384  # characters of a text, whatever else is on its line
-_SHARE = 16  # a text may have so many times the characters that a collection may have values
+MAX_LINE = PIPE_BUF - 1  # bytes, without the line feed
+_MAX_PENDING = 10_000  # lines; further ones are dropped and counted
+_BATCH_DELAY = 0.01  # seconds; to wake the thread for each line would cost more than all the rest of logging
+_CLOSE_TIMEOUT = 1.0  # seconds for the last lines to be read
+_MAX_STRING = 16_384  # characters
+_CHARACTERS_PER_ITEM = 16  # a string may have this many times the characters that a collection may have items
 
 
-def line(fields: Mapping[str, Any]) -> bytes:
-    """One line of JSON in printable ASCII, without its end. What is long in it is cut until the limit holds.
+def encode_record(fields: Mapping[str, Any]) -> bytes:
+    """Encode a record as one line of JSON in printable ASCII, without the line feed.
+
+    Long strings and collections are truncated until the line fits into `MAX_LINE`.
 
     Args:
-        fields: a few texts, numbers and truth values, and collections of them.
+        fields: a few strings, numbers and booleans, and collections of these.
     """
-    size = _MAX_TEXT
+    size = _MAX_STRING
     while True:
-        text = json.dumps({name: _cut(value, size) for name, value in fields.items()})
-        if len(text) <= LIMIT:
+        text = json.dumps({name: _truncate(value, size) for name, value in fields.items()})
+        if len(text) <= MAX_LINE:
             return text.encode()
         size //= 2
 
 
-def _cut(value: Any, size: int) -> Any:
-    """A text with so many of its characters, from both ends; a collection with its first values."""
+def _truncate(value: Any, size: int) -> Any:
+    """Keep the start and the end of a long string, and the first items of a collection."""
     if isinstance(value, str) and len(value) > size:
         start, end = value[: size // 2], value[len(value) - size // 2 :]
         return f"{start} ... {len(value)} characters ... {end}"
     if isinstance(value, Mapping):
-        return {name: _cut(each, size) for name, each in list(value.items())[: size // _SHARE]}
+        return {name: _truncate(item, size) for name, item in list(value.items())[: size // _CHARACTERS_PER_ITEM]}
     if isinstance(value, list):
-        return [_cut(each, size) for each in value[: size // _SHARE]]
+        return [_truncate(item, size) for item in value[: size // _CHARACTERS_PER_ITEM]]
     return value
 
 
 class LogWriter:
-    """Takes lines at once, and writes them from a thread of its own: a pipe that nobody reads stops that thread alone.
+    """Accepts lines without delay and writes them from its own thread. If nobody reads a pipe, only that thread waits.
 
     Args:
-        descriptor: the file to write to.
-        dropped: counts the lines that were lost, since there was no room for them, or they could not be written.
+        descriptor: the file descriptor to write to.
+        dropped: counts the lines that were dropped, because too many were pending or a write failed.
     """
 
     def __init__(self, descriptor: int, dropped: Counter) -> None:
         self._descriptor = descriptor
         self._dropped = dropped
-        self._waiting: deque[bytes] = deque()
-        self._woken = False
-        self._wake: SimpleQueue[None] = SimpleQueue()  # unlike an Event, it may be used in the midst of its being used
-        self._ending = threading.Event()
-        self._torn = False
-        self._writer = threading.Thread(target=self._write_all, name="logs", daemon=True)
-        self._writer.start()
+        self._pending: deque[bytes] = deque()
+        self._is_woken = False
+        self._wake: SimpleQueue[None] = SimpleQueue()  # reentrant, unlike an Event: a signal handler may log
+        self._closing = threading.Event()
+        self._has_partial_line = False
+        self._thread = threading.Thread(target=self._run, name="logs", daemon=True)
+        self._thread.start()
 
     @property
     def dropped(self) -> int:
-        """How many lines were lost."""
+        """The number of dropped lines."""
         return int(self._dropped.values.get((), 0))
 
-    def put(self, line: bytes) -> None:
-        """Take a line, without its end, to be written; from any thread."""
-        if len(self._waiting) >= _CAPACITY:
-            self.lose()
+    def write(self, line: bytes) -> None:
+        """Write a line, without the line feed. Can be called from any thread."""
+        if len(self._pending) >= _MAX_PENDING:
+            self.count_dropped()
             return
-        self._waiting.append(line)
-        if not self._woken:
-            self._woken = True
+        self._pending.append(line)
+        if not self._is_woken:
+            self._is_woken = True
             self._wake.put(None)
 
-    def lose(self) -> None:
+    def count_dropped(self) -> None:
         """Count a line that cannot be written."""
         self._dropped.add()
 
-    def finish(self) -> None:
-        """Wait until all is written, but not for long. What comes later is lost."""
-        self._ending.set()
+    def close(self) -> None:
+        """Wait at most 1 s until all pending lines are written. Later lines are lost."""
+        self._closing.set()
         self._wake.put(None)
-        self._writer.join(_PATIENCE)
+        self._thread.join(_CLOSE_TIMEOUT)
 
-    def _write_all(self) -> None:
-        told, ending = 0, False
-        while self._waiting or not ending:
+    def _run(self) -> None:
+        reported, closing = 0, False
+        while self._pending or not closing:
             self._wake.get()
-            self._ending.wait(_GATHERING)
-            self._woken, ending = False, self._ending.is_set()
-            while self._waiting:
-                self._write(self._gathered())
-            if self.dropped > told:
-                told = self.dropped
-                logger.warning("%d records have been dropped, since they could not be written", told)
+            self._closing.wait(_BATCH_DELAY)
+            self._is_woken, closing = False, self._closing.is_set()
+            while self._pending:
+                self._write_batch(self._take_batch())
+            if self.dropped > reported:
+                reported = self.dropped
+                logger.warning("%d log records have been dropped because they could not be written", reported)
 
-    def _gathered(self) -> list[bytes]:
-        """The next lines, as many as may be written at once."""
-        waiting = self._waiting
-        lines = [waiting.popleft()]
+    def _take_batch(self) -> list[bytes]:
+        """Return the next lines that fit into one write."""
+        pending = self._pending
+        lines = [pending.popleft()]
         size = len(lines[0]) + 1
-        while waiting and (size := size + len(waiting[0]) + 1) <= PIPE_BUF:
-            lines.append(waiting.popleft())
+        while pending and (size := size + len(pending[0]) + 1) <= PIPE_BUF:
+            lines.append(pending.popleft())
         return lines
 
-    def _write(self, lines: list[bytes]) -> None:
-        data = b"\n".join((b"", *lines, b"") if self._torn else (*lines, b""))
+    def _write_batch(self, lines: list[bytes]) -> None:
+        data = b"\n".join((b"", *lines, b"") if self._has_partial_line else (*lines, b""))
         written = 0
         try:
             while written < len(data):
                 written += os.write(self._descriptor, data[written:])
-            self._torn = False
+            self._has_partial_line = False
         except OSError:
-            self._torn = self._torn or written > 0
+            self._has_partial_line = self._has_partial_line or written > 0
             self._dropped.add(amount=len(lines))

@@ -1,122 +1,94 @@
-"""Logs: JSON, one line a record, to standard error; `webhooks.observability.log_writer` writes them."""
+"""Format log records as JSON, one line each, and write them to standard error through a `LogWriter`."""
 
 import atexit
-import json
 import logging
 import sys
 import traceback
-from base64 import b64decode
-from collections.abc import Collection, Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
 
 import msgspec
 
-from webhooks.observability.log_writer import LogWriter, line
+from webhooks.observability.log_writer import LogWriter, encode_record
 from webhooks.observability.metrics import MetricRegistry
+from webhooks.observability.redaction import redact
 
-_MAX_SECRETS = 100
-_MAX_TEXT = 100_000  # characters
-_FIELDS = ("uid", "policy", "client")  # what records carry beside their message, to be searched for
+_FIELDS = ("uid", "policy", "client")  # the fields that records may have beside the message
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as one line of JSON, which escapes whatever somebody else put into it."""
+    """Formats a record as one line of JSON. Untrusted text in a record cannot start a new line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record; a traceback becomes one field of it."""
+        """Format a record. A traceback becomes the field ``error``."""
+        secrets = getattr(record, "secrets", ())
         fields = {
             "time": msgspec.to_builtins(datetime.fromtimestamp(record.created, UTC)),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": masked(_message(record), getattr(record, "secrets", ())),
+            "message": redact(_format_message(record), secrets),
         }
         if record.exc_info and record.exc_info[1] is not None:
-            fields["error"] = masked(traceback_of(record.exc_info[1]), getattr(record, "secrets", ()))
+            fields["error"] = redact(format_traceback(record.exc_info[1]), secrets)
         fields |= {name: str(getattr(record, name)) for name in _FIELDS if getattr(record, name, "")}
-        return line(fields).decode()
+        return encode_record(fields).decode()
 
 
-def traceback_of(error: BaseException) -> str:
-    """Where an exception comes from, as far as it lets itself be looked at: policies raise whatever they like."""
+def format_traceback(error: BaseException) -> str:
+    """Format a traceback. Never raises, even if the methods of the exception do."""
     try:
         return "".join(traceback.format_exception(error)).rstrip("\n")
-    except BaseException:  # whatever its own methods raise in turn
-        return "an exception with a traceback that cannot be written"
+    except BaseException:  # a policy may raise an exception of any class
+        return "an exception whose traceback cannot be formatted"
 
 
-def _message(record: logging.LogRecord) -> str:
+def _format_message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # a slip of its author's
-        return f"{record.pathname}:{record.lineno} logs what does not go together: {record.msg!r} with {record.args!r}"
+    except Exception:  # the arguments do not fit the format string
+        return f"{record.pathname}:{record.lineno}: invalid log call: {record.msg!r} with {record.args!r}"
 
 
-def masked(text: str, secrets: Collection[str]) -> str:
-    """A text without secrets, as they are or decoded, however Python or JSON write them.
+class LogWriterHandler(logging.Handler):
+    """Passes records to a `LogWriter`."""
 
-    Where it would take long to find them it is left out.
-    """
-    if not secrets or not text:
-        return text
-    if len(secrets) > _MAX_SECRETS or len(text) > _MAX_TEXT:
-        return "*** left out: it may tell one of many secrets, or much of one"
-    for each in sorted({each for secret in secrets for each in _spelled(secret)} - {""}, key=len, reverse=True):
-        text = text.replace(each, "***")
-    return text
-
-
-def _spelled(secret: str) -> Iterator[str]:
-    with suppress(ValueError):
-        yield from _written(b64decode(secret, validate=True).decode())
-    yield from _written(secret)
-
-
-def _written(text: str) -> Iterator[str]:
-    yield from (text, repr(text)[1:-1], json.dumps(text)[1:-1])
-
-
-class LinesHandler(logging.Handler):
-    """Sends records on their way as lines."""
-
-    def __init__(self, lines: LogWriter) -> None:
+    def __init__(self, writer: LogWriter) -> None:
         super().__init__()
         self.setFormatter(JsonFormatter())
-        self.lines = lines
+        self.writer = writer
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take a record to be written."""
+        """Write a record, or count it as dropped if it cannot be formatted."""
         try:
             text = self.format(record)
-        except Exception:  # and no word of it to standard error, for which this thread would wait
-            self.lines.lose()
+        except Exception:  # not reported on standard error: this thread would wait for its reader
+            self.writer.count_dropped()
         else:
-            self.lines.put(text.encode())
+            self.writer.write(text.encode())
 
 
-def configure(level: str = "info", meters: MetricRegistry | None = None) -> LogWriter:
-    """Send all logs to standard error.
+def configure(level: str = "info", metrics: MetricRegistry | None = None) -> LogWriter:
+    """Send all log records to standard error.
 
     Args:
-        level: the name of the level below which records are left out.
-        meters: where those are counted that are lost.
+        level: the minimum level.
+        metrics: the registry for the counter of dropped records.
 
     Returns:
-        The way there, for other lines.
+        The writer, for lines of other origin.
     """
-    dropped = (meters or MetricRegistry()).counter(
-        "webhooks_log_records_dropped", "Records of the logs that could not be written, or not in time."
+    dropped = (metrics or MetricRegistry()).counter(
+        "webhooks_log_records_dropped", "Log records that could not be written, or not in time."
     )
-    lines = LogWriter(sys.stderr.fileno(), dropped)
+    writer = LogWriter(sys.stderr.fileno(), dropped)
     root = logging.getLogger()
-    root.handlers = [LinesHandler(lines)]
+    root.handlers = [LogWriterHandler(writer)]
     root.setLevel(level.upper())
-    atexit.register(lines.finish)
-    return lines
+    atexit.register(writer.close)
+    return writer
 
 
 def flush() -> None:
-    """Write what is on its way, for a process that ends without ado."""
+    """Write all pending records, in a process that exits without running `atexit` handlers."""
     for handler in logging.getLogger().handlers:
-        if isinstance(handler, LinesHandler):
-            handler.lines.finish()
+        if isinstance(handler, LogWriterHandler):
+            handler.writer.close()

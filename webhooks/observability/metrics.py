@@ -1,8 +1,7 @@
-"""Counters, gauges and histograms: plain numbers by their labels, which are added up over processes.
+"""Counters, gauges and histograms: plain numbers by labels, which are summed over processes.
 
-`webhooks.app.review_metrics` exposes them. Counting is on the way of reviews, and policies that
-run in threads count too: a lock that is nearly always free keeps every number exact. It is taken without a ``with``,
-which would cost as much again as the lock.
+`webhooks.app` exposes them. Reviews are counted on the hot path, and policies in threads count too: a lock, which is
+nearly always free, keeps the numbers exact. It is acquired without ``with``, which would double its cost.
 """
 
 import math
@@ -21,166 +20,168 @@ _lock = threading.Lock()
 
 _NAME = re.compile(r"webhooks_[a-z0-9_]*[a-z0-9]")
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
-_RESERVED = "le"  # the label that histograms have of themselves
+_RESERVED_LABEL = "le"  # the label of the buckets of a histogram
 
 Labels: TypeAlias = tuple[str, ...]
 
 
-class Buckets(msgspec.Struct):
-    """Values by the bounds they lie under, and their sum.
+class HistogramData(msgspec.Struct):
+    """The values of a histogram for one set of labels.
 
     Attributes:
-        counts: how many lay at or under each bound, but above the one before; the last: above all.
-        sum: of the values.
+        counts: the number of values up to each bound and above the previous one; the last: above all bounds.
+        sum: the sum of the values.
     """
 
     counts: list[int]
     sum: float = 0.0
 
     @classmethod
-    def under(cls, bounds: Sequence[float]) -> "Buckets":
-        """Buckets for so many bounds, with nothing in them."""
+    def for_bounds(cls, bounds: Sequence[float]) -> "HistogramData":
+        """Create empty data for these bounds."""
         return cls([0] * (len(bounds) + 1))
 
-    def add(self, other: "Buckets") -> None:
-        """Count all that another has counted."""
-        self.counts = [mine + its for mine, its in zip(self.counts, other.counts, strict=True)]
+    def merge(self, other: "HistogramData") -> None:
+        """Add the values of another process."""
+        self.counts = [own + others for own, others in zip(self.counts, other.counts, strict=True)]
         self.sum += other.sum
 
     def cumulative(self, bounds: Sequence[float]) -> list[tuple[str, float]]:
-        """The buckets as Prometheus writes them: each holds those under it too."""
-        total, found = 0, []
+        """Return the cumulative buckets of Prometheus: each bound, and the number of values up to it."""
+        total, buckets = 0, []
         for bound, count in zip((*map(str, bounds), "+Inf"), self.counts, strict=True):
             total += count
-            found.append((bound, float(total)))
-        return found
+            buckets.append((bound, float(total)))
+        return buckets
 
 
-class _Meter(msgspec.Struct, tag=True):
-    """What every meter is told about.
+class _Metric(msgspec.Struct, tag=True):
+    """Base class of the metrics.
 
     Attributes:
-        documentation: what it counts, for people.
-        labels: the names of its labels.
+        documentation: the help text.
+        labels: the names of the labels.
     """
 
     documentation: str
     labels: Labels
 
-    def _checked(self, values: Labels) -> Labels:
-        """Values of labels that are seen for the first time."""
+    def _check_labels(self, values: Labels) -> Labels:
+        """Check label values that are new."""
         if len(values) != len(self.labels) or not all(type(value) is str for value in values):
-            raise TypeError(f"these labels take a text each: {', '.join(self.labels) or 'none'}; not {values!r}")
+            raise TypeError(
+                f"must be a string for each label ({', '.join(self.labels) or 'no labels'}), not {values!r}"
+            )
         return values
 
 
-class Counter(_Meter, tag="counter"):
-    """A number that only grows.
+class Counter(_Metric, tag="counter"):
+    """A number that only increases.
 
     Attributes:
-        values: by the values of the labels.
+        values: the number by label values.
     """
 
     values: dict[Labels, float] = {}
 
     def add(self, *labels: str, amount: float = 1) -> None:
-        """Count one, or as many as the amount says; from any thread.
+        """Increase the number. Can be called from any thread.
 
         Args:
-            labels: their values; never ones that callers choose freely, since each set of them is kept for good.
-            amount: not negative.
+            labels: the label values. Clients must not be able to choose them freely: each combination is kept forever.
+            amount: how much to add; not negative.
 
         Raises:
-            TypeError: not as many labels as the counter has.
+            TypeError: the number of label values is wrong, or one is not a string.
         """
         _lock.acquire()
         try:
             self.values[labels] += amount
         except KeyError:
-            self.values[self._checked(labels)] = 0.0 + amount
+            self.values[self._check_labels(labels)] = 0.0 + amount
         finally:
             _lock.release()
 
     def merge(self, other: "Counter") -> None:
-        """Count all that the same counter of another process has counted."""
+        """Add the numbers of the same counter in another process."""
         for labels, value in other.values.items():
             self.values[labels] = self.values.get(labels, 0.0) + value
 
 
-class Gauge(_Meter, tag="gauge"):
-    """A number that goes up and down. Several processes tell the sum of theirs.
+class Gauge(_Metric, tag="gauge"):
+    """A number that can increase and decrease. With several processes, the sum is exposed.
 
     Attributes:
-        values: by the values of the labels.
+        values: the number by label values.
     """
 
     values: dict[Labels, float] = {}
 
     def set(self, value: float, *labels: str) -> None:
-        """Say what it is now; from any thread.
+        """Set the number. Can be called from any thread.
 
         Raises:
-            TypeError: not as many labels as the gauge has.
+            TypeError: the number of label values is wrong, or one is not a string.
         """
         if labels not in self.values:
-            self._checked(labels)
+            self._check_labels(labels)
         self.values[labels] = 0.0 + value
 
     def merge(self, other: "Gauge") -> None:
-        """Add what the same gauge of another process is."""
+        """Add the numbers of the same gauge in another process."""
         for labels, value in other.values.items():
             self.values[labels] = self.values.get(labels, 0.0) + value
 
 
-class Histogram(_Meter, tag="histogram"):
-    """How many values lay under each of some bounds.
+class Histogram(_Metric, tag="histogram"):
+    """Counts values by bounds.
 
     Attributes:
-        bounds: the bounds, rising; infinity is always one more.
-        values: by the values of the labels.
+        bounds: the upper bounds, in rising order; infinity is always added.
+        values: the data by label values.
     """
 
     bounds: tuple[float, ...]
-    values: dict[Labels, Buckets] = {}
+    values: dict[Labels, HistogramData] = {}
 
     def observe(self, value: float, *labels: str) -> None:
-        """Count a value, such as the seconds that something took; from any thread.
+        """Count a value, such as a duration in seconds. Can be called from any thread.
 
         Raises:
-            TypeError: not as many labels as the histogram has.
+            TypeError: the number of label values is wrong, or one is not a string.
         """
-        place = bisect_left(self.bounds, value)
+        index = bisect_left(self.bounds, value)
         _lock.acquire()
         try:
-            buckets = self.values.get(labels)
-            if buckets is None:
-                buckets = self.values[self._checked(labels)] = Buckets.under(self.bounds)
-            buckets.counts[place] += 1
-            buckets.sum += value
+            data = self.values.get(labels)
+            if data is None:
+                data = self.values[self._check_labels(labels)] = HistogramData.for_bounds(self.bounds)
+            data.counts[index] += 1
+            data.sum += value
         finally:
             _lock.release()
 
     def merge(self, other: "Histogram") -> None:
-        """Count all that the same histogram of another process has counted."""
-        for labels, buckets in other.values.items():
-            self.values.setdefault(labels, Buckets.under(self.bounds)).add(buckets)
+        """Add the values of the same histogram in another process."""
+        for labels, data in other.values.items():
+            self.values.setdefault(labels, HistogramData.for_bounds(self.bounds)).merge(data)
 
 
-Meter: TypeAlias = Counter | Gauge | Histogram
+AnyMetric: TypeAlias = Counter | Gauge | Histogram
 M = TypeVar("M", Counter, Gauge, Histogram)
 
 
 class MetricRegistry:
-    """The meters of one process, each under a name of its own that begins with ``webhooks_``.
+    """The metrics of a process. All names start with ``webhooks_``.
 
-    Asking for one a second time, with the same labels, gives the same one: those who share a name count together.
+    A second call with the same name and labels returns the same metric.
 
     Attributes:
-        by_name: all of them.
+        by_name: the metrics by name; counters without ``_total``.
     """
 
     def __init__(self) -> None:
-        self.by_name: dict[str, Meter] = {}
+        self.by_name: dict[str, AnyMetric] = {}
 
     def counter(
         self, name: str, documentation: str, labels: Labels = (), values: dict[Labels, float] | None = None
@@ -199,44 +200,44 @@ class MetricRegistry:
         if values is None:
             # Without labels it starts at 0: Prometheus sees no increase if a series starts at 1.
             values = {} if labels else {(): 0.0}
-        return self._meter(name.removesuffix("_total"), Counter(documentation, labels, values))
+        return self._register(name.removesuffix("_total"), Counter(documentation, labels, values))
 
     def gauge(self, name: str, documentation: str, labels: Labels = ()) -> Gauge:
-        """A gauge, for what adds up over processes.
+        """Return the gauge of that name; create it if there is none. Its sum over processes must make sense.
 
         Raises:
-            ConfigurationError: as for `counter`.
+            ConfigurationError: see `counter`.
         """
-        return self._meter(name, Gauge(documentation, labels))
+        return self._register(name, Gauge(documentation, labels))
 
     def histogram(self, name: str, documentation: str, bounds: Sequence[float], labels: Labels = ()) -> Histogram:
-        """A histogram with these bounds, which rise.
+        """Return the histogram of that name; create it if there is none.
 
         Raises:
-            ConfigurationError: as for `counter`; or the bounds do not rise.
+            ConfigurationError: see `counter`; or the bounds are empty, infinite or not in rising order.
         """
-        rising = all(low < high for low, high in pairwise(bounds))
-        if not (bounds and rising and all(map(math.isfinite, bounds))):
-            raise ConfigurationError(f"{name}: the bounds of a histogram are numbers that rise, not {list(bounds)}")
-        return self._meter(name, Histogram(documentation, labels, tuple(map(float, bounds))))
+        is_rising = all(low < high for low, high in pairwise(bounds))
+        if not (bounds and is_rising and all(map(math.isfinite, bounds))):
+            raise ConfigurationError(f"{name}: the bounds of a histogram must be rising numbers, not {list(bounds)}")
+        return self._register(name, Histogram(documentation, labels, tuple(map(float, bounds))))
 
-    def _meter(self, name: str, meter: M) -> M:
+    def _register(self, name: str, metric: M) -> M:
         if not _NAME.fullmatch(name):
-            raise ConfigurationError(f"{name!r} is no name for a metric: webhooks_ and then a-z, 0-9 and _")
-        if not all(_LABEL.fullmatch(label) and label != _RESERVED for label in meter.labels):
-            raise ConfigurationError(f"{name}: no labels of a metric: {', '.join(map(repr, meter.labels))}")
-        known = self.by_name.setdefault(name, meter)
-        if not _alike(known, meter):
-            raise ConfigurationError(f"{name}: two metrics have this name: {_described(known)}; {_described(meter)}")
-        return known  # type: ignore[return-value]  # it is of the same type
+            raise ConfigurationError(f"{name!r} is not a metric name: use webhooks_ followed by a-z, 0-9 and _")
+        if not all(_LABEL.fullmatch(label) and label != _RESERVED_LABEL for label in metric.labels):
+            raise ConfigurationError(f"{name}: invalid label names: {', '.join(map(repr, metric.labels))}")
+        known = self.by_name.setdefault(name, metric)
+        if not _is_compatible(known, metric):
+            raise ConfigurationError(f"{name}: two metrics have this name: {_describe(known)}; {_describe(metric)}")
+        return known  # type: ignore[return-value]  # it has the same type
 
 
-def _alike(one: Meter, other: Meter) -> bool:
-    bounds = [meter.bounds for meter in (one, other) if isinstance(meter, Histogram)]
+def _is_compatible(one: AnyMetric, other: AnyMetric) -> bool:
+    bounds = [metric.bounds for metric in (one, other) if isinstance(metric, Histogram)]
     return type(one) is type(other) and one.labels == other.labels and bounds[:1] == bounds[1:]
 
 
-def _described(meter: Meter) -> str:
-    labels = f"the labels {', '.join(meter.labels)}" if meter.labels else "no labels"
-    bounds = f" and the bounds {meter.bounds}" if isinstance(meter, Histogram) else ""
-    return f"a {type(meter).__name__.lower()} with {labels}{bounds}"
+def _describe(metric: AnyMetric) -> str:
+    labels = f"the labels {', '.join(metric.labels)}" if metric.labels else "no labels"
+    bounds = f" and the bounds {metric.bounds}" if isinstance(metric, Histogram) else ""
+    return f"a {type(metric).__name__.lower()} with {labels}{bounds}"

@@ -58,7 +58,7 @@ def application(settings: Settings, meters: MetricRegistry, log: LogWriter) -> t
 def _journal(settings: Settings, log: LogWriter) -> DecisionLog | None:
     if settings.decision_log == "off":
         return None
-    return DecisionLog(log.put, denials_only=settings.decision_log == "denials")
+    return DecisionLog(log.write, denials_only=settings.decision_log == "denials")
 
 
 def _tracing() -> "Tracing":
