@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from webhooks.certificates import ServingPair, issue, verification
 from webhooks.certificates.verification import Validity
+from webhooks.errors import ConfigurationError
 
 from ..support.certificates import read_all
 
@@ -61,3 +62,17 @@ def test_a_renewal_is_due_after_two_thirds_of_the_lifetime() -> None:
         True,
         True,
     ]
+
+
+def test_a_client_context_for_the_cas_of_a_file(tmp_path: Path) -> None:
+    pair = issue(tmp_path, names=["localhost"])
+    context = verification.load_client_context(pair.ca)
+    assert [len(context.get_ca_certs()), context.check_hostname, context.verify_mode] == [1, True, ssl.CERT_REQUIRED]
+    assert verification.load_client_context(None).verify_mode == ssl.CERT_REQUIRED
+
+
+def test_files_without_a_ca(tmp_path: Path) -> None:
+    (tmp_path / "rubbish").write_text("rubbish")
+    for name, message in (("rubbish", "must contain CA certificates"), ("none", "cannot be read: No such file")):
+        with pytest.raises(ConfigurationError, match=f"^{tmp_path / name}: {message}"):
+            verification.load_client_context(tmp_path / name)

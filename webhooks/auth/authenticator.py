@@ -88,7 +88,7 @@ class Authenticator:
 
         Args:
             certificate: the client certificate, already verified by TLS, in the form of `ssl.SSLSocket.getpeercert`;
-                None if there is none.
+                None if the client sent none.
         """
         if self._allowed_names is None:
             return ANONYMOUS

@@ -7,7 +7,6 @@ the issuer may have revoked a key. If they cannot be fetched, the previous keys 
 import asyncio
 import json
 import logging
-import ssl
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +20,8 @@ from joserfc.errors import InvalidKeyIdError, JoseError
 
 from webhooks.auth.client import Rejection
 from webhooks.auth.token_file import TokenHash
-from webhooks.errors import ConfigurationError, unreadable
+from webhooks.certificates.verification import load_client_context
+from webhooks.errors import ConfigurationError
 from webhooks.observability.metrics import MetricRegistry
 
 logger = logging.getLogger("webhooks.auth")
@@ -59,7 +59,7 @@ class OidcIssuer:
         _check_url(url)
         if not audience:
             raise ConfigurationError("--oidc-issuer requires --oidc-audience: an issuer also issues tokens to others")
-        _tls_context(ca)
+        load_client_context(ca)
         self._url = url
         self._subjects = frozenset(subjects)
         self._ca = ca
@@ -134,7 +134,7 @@ class OidcIssuer:
 
     async def _download_keys(self) -> Any:
         """Return the keys that the issuer publishes (OpenID Connect Discovery 1.0, sections 3 and 4)."""
-        context = await asyncio.to_thread(_tls_context, self._ca)
+        context = await asyncio.to_thread(load_client_context, self._ca)
         async with httpx2.AsyncClient(verify=context, timeout=_FETCH_TIMEOUT) as client:
             metadata = await _get_json(client, f"{self._url.rstrip('/')}/.well-known/openid-configuration")
             if metadata["issuer"] != self._url:
@@ -170,16 +170,6 @@ def _usable_keys(published: Any) -> jwk.KeySet:
     if not keys:
         raise ValueError("the issuer publishes no RSA or ECDSA keys for signatures")
     return jwk.KeySet(keys)
-
-
-def _tls_context(ca: Path | None) -> ssl.SSLContext:
-    """Return a client context that trusts the CAs of a file, or those of this host."""
-    try:
-        return ssl.create_default_context(cafile=ca)
-    except ssl.SSLError as error:
-        raise ConfigurationError(f"{ca}: must contain CA certificates (PEM): {error.reason or error}") from None
-    except OSError as error:
-        raise unreadable(str(ca), error) from None
 
 
 def _check_url(url: str) -> None:

@@ -42,7 +42,7 @@ class TokenFile:
         metrics: counts failed reloads.
 
     Raises:
-        ConfigurationError: the file cannot be read, is malformed, or has no tokens.
+        ConfigurationError: the file cannot be read, is malformed, or contains no tokens.
     """
 
     def __init__(self, path: Path, metrics: MetricRegistry) -> None:
@@ -94,7 +94,7 @@ def _read(path: Path) -> Mapping[TokenHash, str]:
 
 
 def _parse(content: bytes, path: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield the location, token and user of each entry. Errors must not contain what the file contains."""
+    """Yield the location, token and user of each entry. Errors must not contain tokens."""
     if path.suffix in _YAML_SUFFIXES:
         yield from _parse_yaml(content, path)
         return

@@ -1,7 +1,7 @@
 """Loads, creates and rotates the CA of a directory.
 
-A CA is created only if the directory has no remains of another one: clients that trust the other one would reject the
-server.
+A CA is created only if nothing of another one remains in the directory: clients that trust the other one would reject
+the server.
 """
 
 import logging
@@ -45,7 +45,7 @@ def ensure_ca(directory: Path, now: datetime) -> CertificateAuthority:
 
 
 def _check_no_remains(directory: Path) -> None:
-    """Check that the directory has no remains of a CA that clients trust."""
+    """Check that nothing of a CA that clients trust remains in the directory."""
     present = [name for name in ("ca.pem", "ca-key.pem", "tls.pem", "tls-key.pem") if (directory / name).exists()]
     missing = [name for name in ("ca.pem", "ca-key.pem") if name not in present]
     if present:

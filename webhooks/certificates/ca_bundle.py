@@ -29,7 +29,7 @@ def read(path: Path) -> list[x509.Certificate]:
     """Read the CAs in a file, without the expired ones.
 
     Raises:
-        ConfigurationError: the file has no valid CA, or contains something else.
+        ConfigurationError: the file contains no valid CA, or something else.
     """
     certificates = pem.read_certificates(path)
     if not certificates:
@@ -47,7 +47,7 @@ def read(path: Path) -> list[x509.Certificate]:
 
 
 def merge(own: Sequence[x509.Certificate], others: Iterable[x509.Certificate]) -> list[x509.Certificate]:
-    """Merge our CAs with the others that have not expired: other servers may still use certificates of those.
+    """Merge our CAs with the others that have not expired: other servers may still use their certificates.
 
     Beyond `MAX_CAS`, the oldest ones are dropped.
     """

@@ -136,7 +136,7 @@ def _read_certificates(path: Path) -> list[x509.Certificate]:
 
 
 def _read_public_key(path: Path) -> bytes | None:
-    """Return the public part of the private key in a file; None if there is none."""
+    """Return the public part of the private key in a file; None if it contains none."""
     content = storage.read(path)
     if content is None or _KEY_MARKER not in content:
         return None

@@ -94,7 +94,7 @@ def check_replaceable(pair: ServingPair | ClientPair) -> x509.Certificate | None
     """Check that a pair may be replaced.
 
     Returns:
-        The present certificate; None if there is none.
+        The present certificate; None if the file does not exist.
 
     Raises:
         ConfigurationError: it was not issued here, or cannot be read.

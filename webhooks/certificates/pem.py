@@ -13,7 +13,7 @@ from webhooks.errors import ConfigurationError
 
 
 def read_certificates(path: Path) -> list[x509.Certificate]:
-    """Read the certificates in a file; return an empty list if there is no file.
+    """Read the certificates in a file; return an empty list if it does not exist.
 
     Raises:
         ConfigurationError: the file cannot be read, or is not one or more certificates.
@@ -39,7 +39,7 @@ def parse_certificates(content: bytes) -> list[x509.Certificate]:
 
 
 def read_key(path: Path) -> EllipticCurvePrivateKey | None:
-    """Read the private key in a file; return None if there is no file.
+    """Read the private key in a file; return None if it does not exist.
 
     Raises:
         ConfigurationError: the file cannot be read, or is not an EC key without a password.

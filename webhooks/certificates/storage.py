@@ -42,7 +42,7 @@ def _unwritable(path: Path, error: OSError) -> ConfigurationError:
 
 
 def read(path: Path) -> bytes | None:
-    """Return the content of a file; None if there is no file.
+    """Return the content of a file; None if it does not exist.
 
     Raises:
         ConfigurationError: it cannot be read.

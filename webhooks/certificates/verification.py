@@ -1,10 +1,13 @@
-"""Verifies serving certificates the way clients do, by a TLS handshake in memory. Uses only the standard library."""
+"""TLS as clients see it: client contexts, and serving certificates as clients verify them. Standard library only."""
 
 import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple, Self
+
+from webhooks.errors import ConfigurationError, unreadable
 
 ANY_TIME = 0x200000  # X509_V_FLAG_NO_CHECK_TIME of OpenSSL, which the module ssl does not define
 
@@ -63,3 +66,17 @@ def client_context(flags: int = 0) -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_flags |= flags
     return context
+
+
+def load_client_context(ca: Path | None) -> ssl.SSLContext:
+    """Return the context of a client that trusts the CAs in a file (PEM), or those of this host, and verifies names.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or contains no CA.
+    """
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except ssl.SSLError as error:
+        raise ConfigurationError(f"{ca}: must contain CA certificates (PEM): {error.reason or error}") from None
+    except OSError as error:
+        raise unreadable(str(ca), error) from None

@@ -22,7 +22,7 @@ def connect(kubeconfig: Path | None, context: str | None) -> "ClusterClient":
         context: the context of the kubeconfig; None for its current one.
 
     Raises:
-        ClusterError: there is no access to a cluster, or a kubeconfig is invalid.
+        ClusterError: access to a cluster is not configured, or a kubeconfig is invalid.
         ConfigurationError: the extra ``cluster`` is not installed.
     """
     from webhooks.cluster.access import Access

@@ -39,7 +39,7 @@ class Access:
             context: a context of the kubeconfig, which excludes the pod; None for the current context.
 
         Raises:
-            ClusterError: there is none, or it is invalid.
+            ClusterError: nothing describes an access, or it is invalid.
         """
         variable = os.environ.get("KUBECONFIG", "")
         paths = [kubeconfig] if kubeconfig else [Path(path) for path in variable.split(":") if path]

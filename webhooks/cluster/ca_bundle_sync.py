@@ -151,7 +151,7 @@ def sync_periodically(
         metrics: shows which webhook configurations are out of sync.
 
     Raises:
-        ConfigurationError: there is no access to a cluster, or the file has no valid CA.
+        ConfigurationError: access to a cluster is not configured, or the file contains no valid CA.
     """
     ca_bundle.read(bundle)
     with connect(kubeconfig, context) as client:

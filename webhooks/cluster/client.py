@@ -52,10 +52,10 @@ class ClusterClient:
         return self._access.server
 
     def get(self, path: str) -> Any:
-        """Return the object at a path; None if there is none.
+        """Return the object at a path; None if it does not exist.
 
         Raises:
-            ClusterError: there is no response, or it is an error.
+            ClusterError: the request failed, or the response is an error.
         """
         try:
             return self._request("GET", path)
@@ -68,8 +68,8 @@ class ClusterClient:
         """Patch the object at a path, and return it.
 
         Raises:
-            ClusterError: there is no response, or it is an error; with the code 409 or 422 if the object has changed
-                in the meantime.
+            ClusterError: the request failed, or the response is an error; with the code 409 or 422 if the object has
+                changed in the meantime.
         """
         return self._request("PATCH", path, json.dumps(patch).encode(), media_type)
 

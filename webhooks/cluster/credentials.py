@@ -47,7 +47,7 @@ class Credentials:
         return self if self.plugin is None else self.plugin.get_credentials()
 
     def read_token(self) -> str | None:
-        """Return the bearer token to use now; None if there is none.
+        """Return the bearer token to use now; None if these credentials contain none.
 
         Raises:
             ClusterError: the file cannot be read, or its content is not a token.

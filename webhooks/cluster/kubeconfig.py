@@ -186,7 +186,7 @@ class Kubeconfig:
             context: the name of the context; None for the current context.
 
         Raises:
-            ClusterError: there is no such context, it is incomplete, or it has settings that are rejected.
+            ClusterError: the context does not exist, is incomplete, or has settings that are rejected.
         """
         location, name = ", ".join(map(str, self.files)), context or self.current_context
         if not name:

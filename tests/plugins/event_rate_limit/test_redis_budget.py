@@ -544,7 +544,7 @@ def test_the_parser_of_the_protocol_is_an_extra(monkeypatch: pytest.MonkeyPatch)
         ("redis://a", {"passwordFile": "none"}, "none: cannot be read: No such file or directory"),
         ("redis://a", {"passwordFile": "latin"}, "latin: cannot be read: "),
         ("rediss://a", {"caFile": "none"}, "none: cannot be read: No such file or directory"),
-        ("rediss://a", {"caFile": "latin"}, "latin: no certificates of an authority"),
+        ("rediss://a", {"caFile": "latin"}, "latin: must contain CA certificates"),
     ],
 )
 def test_files_are_looked_at_first(tmp_path: Path, url: str, fields: dict[str, str], message: str) -> None:

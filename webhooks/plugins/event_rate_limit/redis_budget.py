@@ -6,12 +6,11 @@ While that store is away or slow, each process goes by limits of its own, at onc
 import asyncio
 import logging
 import re
-import ssl
 from collections.abc import Sequence
-from pathlib import Path
 from time import perf_counter
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from webhooks.certificates.verification import load_client_context
 from webhooks.errors import ConfigurationError
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.plugins.event_rate_limit.redis_connection import Connection, Refusal, StoreError, command, described
@@ -48,7 +47,7 @@ class Store:
             ) from None
         self._reader = Reader
         self._url = urlsplit(settings.url)
-        self._tls = _tls(settings.ca_file) if self._url.scheme == "rediss" else None
+        self._tls = load_client_context(settings.ca_file) if self._url.scheme == "rediss" else None
         self._password_file = settings.password_file
         self._timeout = settings.timeout
         self._probe = probe
@@ -129,15 +128,6 @@ class Store:
             raise ConfigurationError(f"{self._password_file}: cannot be read: {described(error)}") from None
         user = unquote(self._url.username or "")
         return [user, password] if user else [password]
-
-
-def _tls(ca_file: Path | None) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=ca_file)
-    except ssl.SSLError as error:
-        raise ConfigurationError(f"{ca_file}: no certificates of an authority ({error.reason or error})") from None
-    except OSError as error:
-        raise ConfigurationError(f"{ca_file}: cannot be read: {described(error)}") from None
 
 
 class RedisBudget:
