@@ -18,7 +18,6 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "outcome-types": ("Decision", "Mutation", "Opinion", "Identity"),
     "reviews": ("AdmissionReview", "AccessReview", "TokenReview", "ImageReview"),
     "review-parts": ("User", "Container", "Image", "ImageReference"),
-    "resources": ("WORKLOADS",),
     "helpers": ("deny_new", "introduced", "field", "items", "pointer", "parse_quantity"),
     "policies": ("Policy", "bundled", "load", "create_app"),
     "errors": ("WebhooksError", "ConfigurationError", "MalformedReview"),
