@@ -45,7 +45,7 @@ AMOUNTS = {
     "-2e2": -200,
     "18446744073709551616": 2**64,
     "9007199254740993": 9007199254740993,
-    # Nothing is finer than a billionth, and what is not nothing stays something.
+    # No quantity is finer than a billionth, and no quantity is rounded to zero.
     "0.1n": Fraction(1, 10**9),
     "1e-100": Fraction(1, 10**9),
     "1.0000000001": Fraction(10**9 + 1, 10**9),

@@ -55,7 +55,7 @@ def pod():
 
 
 def spoil(value):
-    """Change a container as deeply as it goes, so that whatever was wrongly shared shows."""
+    """Change a container on all levels, so that a container that is shared by mistake is noticed."""
     if isinstance(value, dict):
         for inner in list(value.values()):
             spoil(inner)
@@ -100,8 +100,8 @@ def update_in_place(value, start):
     return same
 
 
-# What an author may do to a dict or a list: each takes the container, a key or an index that may or may not
-# be there and a value of the author's own, and gives what was read.
+# Operations on dicts and lists. Each takes the container, a key or index that may not exist, and a value of the policy,
+# and returns the value that was read.
 DICT_READS = {
     "item": lambda d, k, v: d[k],
     "get": lambda d, k, v: d.get(k),
@@ -209,7 +209,7 @@ WRITES = {dict: DICT_WRITES, list: LIST_WRITES}
 
 @st.composite
 def steps(draw):
-    """Which container to go to (by turns), what to do there, with what."""
+    """Draw operations: the path of a container, the number of an operation, and its arguments."""
     return [
         (
             draw(st.lists(st.integers(0, 4), max_size=4)),
@@ -253,7 +253,7 @@ def is_json(value):
 
 @given(st.dictionaries(KEYS, TREES, max_size=5) | st.lists(TREES, max_size=4), steps())
 @settings(max_examples=300, deadline=None)
-def test_a_draft_behaves_as_a_deep_copy(tree, program):
+def test_a_copy_behaves_like_a_deep_copy(tree, program):
     before, twin = text(tree), copy.deepcopy(tree)
     shared = copy.deepcopy(tree)
     work = copy_on_write(shared)
@@ -279,7 +279,7 @@ def test_a_draft_behaves_as_a_deep_copy(tree, program):
 
 @pytest.mark.parametrize("name", DICT_READS)
 @pytest.mark.parametrize("key", ["a", "b", "missing"])
-def test_every_reader_of_a_dict_hands_out_private_containers(name, key):
+def test_every_read_of_a_dict_returns_private_containers(name, key):
     tree = {"b": [{"x": []}], "a": {"y": {"z": 1}}}
     before, twin = text(tree), copy.deepcopy(tree)
     work = copy_on_write(tree)
@@ -292,7 +292,7 @@ def test_every_reader_of_a_dict_hands_out_private_containers(name, key):
 
 
 @pytest.mark.parametrize("name", LIST_READS)
-def test_every_reader_of_a_list_hands_out_private_containers(name):
+def test_every_read_of_a_list_returns_private_containers(name):
     tree = {"list": [[3, {}], [1, {}], [2, {}]]}
     before, twin = text(tree), copy.deepcopy(tree)
     work = copy_on_write(tree)
@@ -304,7 +304,7 @@ def test_every_reader_of_a_list_hands_out_private_containers(name):
     assert materialize(work) == twin
 
 
-def test_both_readers_and_writers_give_plain_types_where_a_copy_would():
+def test_methods_that_copy_return_plain_types():
     work = copy_on_write(pod())
     assert type(work.copy()) is type(dict(work)) is type(work | {}) is type({} | work) is type(type(work)()) is dict
     row = work["spec"]["matrix"]
@@ -315,7 +315,7 @@ def test_both_readers_and_writers_give_plain_types_where_a_copy_would():
     assert is_plain(copy.deepcopy(work))
 
 
-def test_two_reads_give_the_same_draft():
+def test_two_reads_return_the_same_wrapper():
     work = copy_on_write(pod())
     labels = work["metadata"]["labels"]
     assert isinstance(labels, CowDict)
@@ -326,7 +326,7 @@ def test_two_reads_give_the_same_draft():
     assert next(iter(work["spec"]["containers"]))["tty"]
 
 
-def test_what_was_not_reached_is_shared():
+def test_parts_that_were_not_read_are_shared():
     tree = pod()
     work = copy_on_write(tree)
     work["metadata"]["labels"]["x"] = "y"
@@ -349,7 +349,7 @@ def test_neighbours_of_an_edited_element_are_shared():
     assert [operation["op"] for operation in diff(tree, result)] == ["add", "replace"]
 
 
-def test_what_only_was_read_settles_to_the_base():
+def test_parts_that_were_only_read_become_the_base():
     tree = pod()
     work = copy_on_write(tree)
     json.dumps(work)
@@ -357,7 +357,7 @@ def test_what_only_was_read_settles_to_the_base():
     assert materialize(work["spec"]["containers"]) is tree["spec"]["containers"]
 
 
-def test_what_was_changed_back_settles_to_the_base():
+def test_parts_that_were_changed_back_become_the_base():
     tree = pod()
     work = copy_on_write(tree)
     work["metadata"]["labels"]["app"] = "".join(["sh", "op"])
@@ -376,18 +376,18 @@ def test_equal_is_not_always_unchanged(old, new):
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1])
-def test_integers_beyond_64_bits_are_no_json_for_the_api(number):
+def test_integers_beyond_64_bits_are_rejected(number):
     with pytest.raises(TypeError, match="int64"):
         materialize({"a": number})
 
 
 @pytest.mark.parametrize("scalar", [None, True, 3, 2**63 - 1, 1.5, "text"])
-def test_scalars_are_their_own_drafts(scalar):
+def test_scalars_are_not_wrapped(scalar):
     assert copy_on_write(scalar) is scalar
     assert materialize(scalar) == scalar
 
 
-def test_what_the_author_puts_in_is_copied_when_settled():
+def test_added_values_are_copied():
     own = {"list": [1]}
     work = copy_on_write(pod())
     work["own"] = own
@@ -397,7 +397,7 @@ def test_what_the_author_puts_in_is_copied_when_settled():
     assert result["own"] == {"list": [1]}
 
 
-def test_drafts_within_own_containers_settle():
+def test_wrappers_inside_added_containers():
     tree = pod()
     work = copy_on_write(tree)
     work["all"] = {"here": [work["spec"], work["metadata"]["labels"]]}
@@ -409,7 +409,7 @@ def test_drafts_within_own_containers_settle():
     assert materialize([work["metadata"]]) == [result["metadata"]]
 
 
-def test_subclasses_of_json_types_settle_to_those_types():
+def test_subclasses_of_json_types_become_those_types():
     class Rule(enum.StrEnum):
         ALWAYS = "Always"
 
@@ -463,7 +463,7 @@ def deep(levels):
         (deep(5000), "deep"),
     ],
 )
-def test_what_is_not_json_is_refused_with_its_place(value, reason):
+def test_other_values_are_rejected_with_their_pointer(value, reason):
     work = copy_on_write(pod())
     work["spec"]["containers"][1]["a/b"] = value
     with pytest.raises(TypeError, match=r"^at '/spec/containers/1/a~1b") as caught:
@@ -473,14 +473,14 @@ def test_what_is_not_json_is_refused_with_its_place(value, reason):
         materialize({"spec": [work, value]})
 
 
-def test_a_key_of_another_type_is_refused_in_a_draft():
+def test_a_key_of_another_type_is_rejected():
     work = copy_on_write({"a": 1})
     work[2] = 3
     with pytest.raises(TypeError, match=r"^at '': the key 2 is not a string"):
         materialize(work)
 
 
-def test_a_draft_within_itself_is_refused():
+def test_a_tree_that_contains_itself_is_rejected():
     work = copy_on_write(pod())
     work["metadata"]["self"] = work
     with pytest.raises(TypeError, match="contains itself"):
@@ -491,12 +491,12 @@ def test_a_draft_within_itself_is_refused():
     assert again["metadata"]["self"] is again
 
 
-def test_200_levels_settle():
+def test_200_levels_are_accepted():
     assert materialize(deep(200)) == deep(200)
     assert materialize(copy_on_write(deep(100))) == deep(100)
 
 
-def test_untouched_subtrees_are_not_walked():
+def test_subtrees_that_were_not_read_are_not_traversed():
     class Untouchable(dict):
         def __getattribute__(self, name):
             raise AssertionError
@@ -509,7 +509,7 @@ def test_untouched_subtrees_are_not_walked():
 
 
 @pytest.mark.parametrize("reached", [False, True])
-def test_encoders_see_what_is_there(reached):
+def test_encoders_see_the_current_content(reached):
     tree = pod()
     work, twin = copy_on_write(tree), copy.deepcopy(tree)
     if reached:
@@ -539,7 +539,7 @@ def test_comparison_with_plain_trees():
 
 
 @pytest.mark.parametrize("in_place", [False, True])
-def test_jsonpatch_applies_to_a_draft(in_place):
+def test_jsonpatch_can_be_applied_to_a_copy(in_place):
     operations = [
         {"op": "add", "path": "/metadata/labels/x", "value": "y"},
         {"op": "move", "from": "/spec/containers/0", "path": "/spec/containers/1"},
@@ -555,14 +555,14 @@ def test_jsonpatch_applies_to_a_draft(in_place):
     assert text(tree) == before
 
 
-def test_a_later_draft_does_not_see_an_earlier_one():
+def test_two_copies_are_independent():
     tree = pod()
     first, second = copy_on_write(tree), copy_on_write(tree)
     first["metadata"]["labels"]["x"] = "1"
     assert "x" not in second["metadata"]["labels"]
 
 
-def test_a_draft_of_what_was_settled_leaves_it_as_it_is():
+def test_a_copy_of_a_result_does_not_change_it():
     work = copy_on_write(pod())
     work["metadata"]["labels"]["x"] = "1"
     settled = materialize(work)

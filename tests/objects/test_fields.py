@@ -29,7 +29,7 @@ OBJECT = {
     ],
 )
 @pytest.mark.parametrize("of", [OBJECT, copy_on_write(OBJECT)], ids=["plain", "draft"])
-def test_a_field_is_read(of: Any, path: str, kind: Any, value: Any) -> None:
+def test_a_field_is_returned(of: Any, path: str, kind: Any, value: Any) -> None:
     assert field(of, path, kind) == value
 
 
@@ -37,7 +37,7 @@ def test_a_field_is_read(of: Any, path: str, kind: Any, value: Any) -> None:
     "path", ["absent", "null", "absent.deeper", "null.deeper", "deep.absent.deeper", "deep.null.x"]
 )
 @pytest.mark.parametrize("kind", [bool, dict, int, list, str])
-def test_what_is_absent_is_none(path: str, kind: Any) -> None:
+def test_an_absent_field_is_none(path: str, kind: Any) -> None:
     assert field(OBJECT, path, kind) is None
     assert list(items(OBJECT, path, kind)) == []
     assert field(None, path, kind) is None
@@ -59,19 +59,19 @@ def test_what_is_absent_is_none(path: str, kind: Any) -> None:
         ("deep.number.deeper.still", str, "deep.number must be an object"),
     ],
 )
-def test_what_is_something_else_is_malformed(path: str, kind: Any, message: str) -> None:
+def test_a_field_of_another_type_is_malformed(path: str, kind: Any, message: str) -> None:
     with pytest.raises(MalformedReview) as caught:
         field(OBJECT, path, kind)
     assert (str(caught.value), caught.value.code) == (message, 422)
 
 
 @pytest.mark.parametrize("of", ["", "text", [], 5, True])
-def test_what_is_no_object_has_no_fields(of: Any) -> None:
+def test_only_objects_have_fields(of: Any) -> None:
     with pytest.raises(MalformedReview, match=r"the parent of a\.b must be an object"):
         field(of, "a.b", str)
 
 
-def test_the_items_of_a_list_are_read() -> None:
+def test_the_items_of_a_list_are_returned() -> None:
     assert list(items(OBJECT, "list", str)) == ["a", "b"]
     assert list(items(copy_on_write(OBJECT), "deep.list", dict)) == [{"name": "a"}]
 
@@ -86,6 +86,6 @@ def test_the_items_of_a_list_are_read() -> None:
         ({"a": [None]}, r"a\[0\] must be an integer"),
     ],
 )
-def test_a_list_of_something_else_is_malformed(of: Any, message: str) -> None:
+def test_a_list_with_items_of_another_type_is_malformed(of: Any, message: str) -> None:
     with pytest.raises(MalformedReview, match=message):
         list(items(of, "a", int))

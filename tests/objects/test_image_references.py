@@ -99,13 +99,13 @@ def test_the_parts() -> None:
 
 
 @pytest.mark.parametrize(("text", "reason"), BAD.items(), ids=lambda text: ascii(text)[:40])
-def test_says_what_is_wrong(text: str, reason: str) -> None:
+def test_the_message_has_the_reason(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason) as error:
         ImageReference.parse(text)
     assert str(error.value).startswith("invalid image reference '")
 
 
-def test_a_long_text_is_not_repeated_whole() -> None:
+def test_a_long_text_is_truncated_in_the_message() -> None:
     with pytest.raises(ValueError, match="invalid image reference") as error:
         ImageReference.parse("-" * 100_000)
     assert len(str(error.value)) < 500
@@ -174,7 +174,7 @@ def test_within(image: str, prefix: str, inside: bool) -> None:
         "gcr.io/team/-",
     ],
 )
-def test_a_prefix_that_could_match_nothing(prefix: str) -> None:
+def test_invalid_prefixes_are_rejected(prefix: str) -> None:
     with pytest.raises(ValueError, match=r"prefix|reference"):
         ImageReference.parse("nginx").within(prefix)
 
@@ -224,7 +224,7 @@ def test_patterns(pattern: str, good: list[str], bad: list[str]) -> None:
         "nginx:1:2*",
     ],
 )
-def test_a_pattern_that_could_match_nothing(pattern: str) -> None:
+def test_invalid_patterns_are_rejected(pattern: str) -> None:
     with pytest.raises(ValueError, match="invalid image reference"):
         ImageReference.parse("nginx").matches(pattern)
 
@@ -240,12 +240,12 @@ references = st.builds(ImageReference, registries, repositories, tags, st.sample
 
 
 @given(references)
-def test_the_full_form_parses_back(reference: ImageReference) -> None:
+def test_the_full_form_parses_to_an_equal_reference(reference: ImageReference) -> None:
     assert ImageReference.parse(str(reference)) == reference
 
 
 @given(references)
-def test_an_image_is_within_each_of_its_ancestors_and_beside_their_neighbours(
+def test_an_image_is_within_its_ancestors_only(
     reference: ImageReference,
 ) -> None:
     path = f"{reference.registry}/{reference.repository}".split("/")
@@ -258,7 +258,7 @@ def test_an_image_is_within_each_of_its_ancestors_and_beside_their_neighbours(
 
 
 @given(references)
-def test_an_image_is_of_each_of_its_beginnings_and_of_no_neighbour(reference: ImageReference) -> None:
+def test_an_image_matches_its_own_prefixes_only(reference: ImageReference) -> None:
     full = str(reference)
     assert reference.matches(full)
     for length in range(full.index("/", full.index("/") + 1) + 1, len(full) + 1):
@@ -268,7 +268,7 @@ def test_an_image_is_of_each_of_its_beginnings_and_of_no_neighbour(reference: Im
 
 
 @given(st.text(max_size=30) | st.text("ab/.:@[]_-A1", max_size=12))
-def test_nothing_but_a_value_error(text: str) -> None:
+def test_no_other_error_is_raised(text: str) -> None:
     try:
         reference = ImageReference.parse(text)
     except ValueError:

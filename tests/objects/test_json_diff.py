@@ -63,7 +63,7 @@ def test_diff_turns_any_tree_into_any_other(before, after):
 @example(([True, 1, 1.0], [1, 1.0, True]))
 @example(({"a": 0.0}, {"a": -0.0}))
 @example(({"a": {"b": 2**70}}, {"a": {"b": 2**70 + 1}}))
-def test_diff_follows_edits(pair):
+def test_diff_of_edited_trees(pair):
     check_round_trip(*pair)
 
 
@@ -75,7 +75,7 @@ def test_diff_aligns_arrays(before, after):
 
 @given(st.lists(st.integers(0, 3), max_size=6), st.lists(st.integers(0, 3), max_size=6))
 @settings(max_examples=100, deadline=None)
-def test_arrays_of_scalars_take_the_fewest_operations(before, after):
+def test_arrays_of_scalars_need_the_minimum_of_operations(before, after):
     distance = list(range(len(after) + 1))
     for i, old in enumerate(before, 1):
         corner, distance[0] = distance[0], i
@@ -88,7 +88,7 @@ def test_arrays_of_scalars_take_the_fewest_operations(before, after):
 
 @given(ARRAYS, ARRAYS)
 @settings(max_examples=80, deadline=None)
-def test_diff_without_alignment_is_still_right(before, after):
+def test_diff_without_alignment_is_correct(before, after):
     limit, json_diff._MAX_ALIGNED_PAIRS = json_diff._MAX_ALIGNED_PAIRS, 0
     try:
         check_round_trip(before, after)
@@ -98,13 +98,13 @@ def test_diff_without_alignment_is_still_right(before, after):
 
 @given(TREES)
 @settings(max_examples=60, deadline=None)
-def test_the_same_tree_needs_nothing(tree):
+def test_equal_trees_need_no_operations(tree):
     assert diff(tree, tree) == []
     assert diff(tree, copy.deepcopy(tree)) == []
 
 
 @pytest.mark.parametrize("levels", [5, 20, 60, 198])
-def test_diff_reaches_deep(levels):
+def test_diff_of_nested_trees(levels):
     before, after = {"x": True, "y": {}, "z": []}, {"x": 1, "y": {}, "z": []}
     operations = diff(nested(levels, before), nested(levels, after))
     assert len(operations) == 1
@@ -112,17 +112,17 @@ def test_diff_reaches_deep(levels):
 
 
 @pytest.mark.parametrize("levels", [200, 320, 3000])
-def test_diff_refuses_what_is_too_deep(levels):
+def test_diff_of_too_deep_trees_is_rejected(levels):
     with pytest.raises(PatchError, match="deep"):
         diff(nested(levels, {"x": 1}), nested(levels, {"x": 2}))
 
 
-def test_shared_subtrees_are_never_looked_at():
+def test_shared_subtrees_are_not_read():
     shared = nested(3000, {})
     assert diff({"a": shared, "b": 1}, {"a": shared, "b": 2}) == [{"op": "replace", "path": "/b", "value": 2}]
 
 
-def test_more_operations_than_apply_takes_become_one():
+def test_too_many_operations_become_one():
     before = {str(number): number for number in range(10_001)}
     after = {str(number): -1 for number in range(10_001)}
     assert diff(before, after) == [{"op": "replace", "path": "", "value": after}]

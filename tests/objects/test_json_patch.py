@@ -18,7 +18,7 @@ def add(path, value):
     return {"op": "add", "path": path, "value": value}
 
 
-# The cases that RFC 6902 shows in its appendix A, with contents of our own.
+# The cases of appendix A of RFC 6902, with other contents.
 APPENDIX = {
     "A.1 add a member": ({"x": 1}, [add("/y", 2)], {"x": 1, "y": 2}),
     "A.2 add an element": ({"x": [1, 3]}, [add("/x/1", 2)], {"x": [1, 2, 3]}),
@@ -152,13 +152,13 @@ def test_apply(name):
         {"op": "copy", "from": "/x"},
     ],
 )
-def test_malformed_operations_are_refused(operation):
+def test_malformed_operations_are_rejected(operation):
     with pytest.raises(PatchError, match=r"^operation 1\b"):
         apply({"x": 1}, [{"op": "test", "path": "/x", "value": 1}, operation])
 
 
 @pytest.mark.parametrize("operations", [None, {}, "[]", 3])
-def test_a_patch_is_an_array(operations):
+def test_a_patch_must_be_an_array(operations):
     with pytest.raises(PatchError):
         apply({}, operations)
 
@@ -181,7 +181,7 @@ def test_the_number_of_operations_is_limited():
         apply([], [add("/-", 0)] * 10_001)
 
 
-def test_what_copy_multiplies_is_limited():
+def test_copied_bytes_are_limited():
     double = [{"op": "copy", "from": "", "path": f"/{number}"} for number in range(40)]
     with pytest.raises(PatchError, match="bytes copied"):
         apply({"text": "x" * 100}, double)
@@ -191,7 +191,7 @@ def test_what_copy_multiplies_is_limited():
         apply({"text": "x" * 1_000_000}, [once] * 4)
 
 
-def test_big_integers_may_be_copied():
+def test_big_integers_can_be_copied():
     assert apply({"a": [2**70]}, [{"op": "copy", "from": "/a", "path": "/b"}])["b"] == [2**70]
 
 
@@ -215,7 +215,7 @@ def test_nesting_is_limited(document, operations):
         apply(document, operations)
 
 
-def test_moves_cannot_nest_without_end():
+def test_moves_cannot_exceed_the_depth():
     chain = nested(0, {})
     for _ in range(120):
         chain = {"a": chain}
@@ -225,7 +225,7 @@ def test_moves_cannot_nest_without_end():
     assert apply(document, [{"op": "move", "from": "/x", "path": "/y" + "/a" * 70 + "/b"}])
 
 
-def test_deep_values_within_the_limit_apply():
+def test_deep_values_within_the_limit_are_accepted():
     deep = nested(199, 1)
     assert apply({"b": 1}, [add("/a", deep)])["a"] is deep
     assert apply(deep, [{"op": "test", "path": "", "value": copy.deepcopy(deep)}]) is deep
@@ -240,7 +240,7 @@ def test_apply_copies_only_the_touched_path():
     assert "x" not in document["a"]
 
 
-def test_values_of_operations_stay_as_they_are():
+def test_values_of_operations_are_not_changed():
     value = {"b": []}
     operations = [add("/a", value), add("/a/b/-", 1), add("/a/c", 2), add("/z", value), add("/z/b/-", 3)]
     assert apply({}, operations) == {"a": {"b": [1], "c": 2}, "z": {"b": [3]}}
@@ -283,7 +283,7 @@ def test_apply_agrees_with_jsonpatch(case):
         ours = None
     else:
         assert exact(ours) == exact(jsonpatch.apply_patch(document, copy.deepcopy(operations)))
-    # One at a time, nothing is owned from the operation before: sharing must make no difference.
+    # Applied one at a time, no container is owned from a previous operation: the result must be the same.
     work = document
     try:
         for operation in operations:
@@ -297,7 +297,7 @@ def test_apply_agrees_with_jsonpatch(case):
 
 @given(TREES, st.lists(st.dictionaries(st.sampled_from(["op", "path", "from", "value"]), TREES), max_size=3))
 @settings(max_examples=60, deadline=None)
-def test_nonsense_is_refused_and_no_other_error_leaks(document, operations):
+def test_random_operations_raise_no_other_error(document, operations):
     try:
         assert apply(document, operations) is document
     except PatchError:

@@ -1,4 +1,4 @@
-"""What of an object is decoded to apply JSON Patch operations, and when all of it has to be."""
+"""Which parts of an object are decoded for JSON Patch operations, and when the whole object must be."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def replacing(path: str, value: Any = "x") -> Json:
 
 
 def decoded(tree: Any) -> Any:
-    """A tree without what is still raw in it."""
+    """Return a tree without its raw parts."""
     if type(tree) is dict:
         return {key: decoded(value) for key, value in tree.items() if type(value) is not msgspec.Raw}
     if type(tree) is list:
@@ -39,31 +39,31 @@ def decoded(tree: Any) -> Any:
         ("/none", {}),
     ],
 )
-def test_only_what_is_led_to_is_decoded(path: str, expected: Json) -> None:
+def test_only_values_on_the_path_are_decoded(path: str, expected: Json) -> None:
     assert decoded(decode_partially(RAW, [replacing(path)])) == expected
 
 
-def test_the_rest_is_shared_with_the_result() -> None:
+def test_raw_parts_are_encoded_unchanged() -> None:
     tree = decode_partially(RAW, [replacing("/metadata/name", "other")])
     changed = json_patch.apply(tree, [replacing("/metadata/name", "other")])
     assert changed["metadata"]["name"] == "other"
     assert msgspec.json.encode(changed) == RAW.replace(b'"web"', b'"other"', 1)
 
 
-ON_THE_WAY = [replacing("/metadata/name")]
+REPLACE_NAME = [replacing("/metadata/name")]
 
 
 @pytest.mark.parametrize(
     ("raw", "operations"),
     [
-        (b'{"metadata":{"name":"a","name":"b"}}', ON_THE_WAY),
-        (b'{"metadata":{"name":{"a":1,"a":2}}}', ON_THE_WAY),
-        (b'{"metadata":{"name":"a"},"metadata":{}}', ON_THE_WAY),
-        (b'{"metadata":{"name": "a"}}', ON_THE_WAY),
-        (b'{"metadata":{"\\u006eame":"a"}}', ON_THE_WAY),
-        (b'{"metadata":{"name":1e999}}', ON_THE_WAY),
-        (b'{"metadata":{"name":9223372036854775808}}', ON_THE_WAY),
-        (b'{"metadata":{"name":"a"},"spec":"' + b"x" * 300_000 + b'"}', ON_THE_WAY),
+        (b'{"metadata":{"name":"a","name":"b"}}', REPLACE_NAME),
+        (b'{"metadata":{"name":{"a":1,"a":2}}}', REPLACE_NAME),
+        (b'{"metadata":{"name":"a"},"metadata":{}}', REPLACE_NAME),
+        (b'{"metadata":{"name": "a"}}', REPLACE_NAME),
+        (b'{"metadata":{"\\u006eame":"a"}}', REPLACE_NAME),
+        (b'{"metadata":{"name":1e999}}', REPLACE_NAME),
+        (b'{"metadata":{"name":9223372036854775808}}', REPLACE_NAME),
+        (b'{"metadata":{"name":"a"},"spec":"' + b"x" * 300_000 + b'"}', REPLACE_NAME),
         (RAW, [{"op": "move", "from": "/spec", "path": "/metadata"}]),
         (RAW, [{"op": "copy", "from": "/spec", "path": "/metadata"}]),
         (RAW, [replacing("/metadata/name"), replacing("/metadata", {})]),
@@ -74,38 +74,38 @@ ON_THE_WAY = [replacing("/metadata/name")]
         (RAW, [{"op": "add", "path": ["/a"], "value": 1}]),
         (RAW, [{"op": "add", "path": ["/"], "value": 1}]),
         (RAW, [replacing("", {})]),
-        (b'{"metadata":{"name":' + b"[" * 197 + b"]" * 197 + b"}}", ON_THE_WAY),
+        (b'{"metadata":{"name":' + b"[" * 197 + b"]" * 197 + b"}}", REPLACE_NAME),
         (RAW, ["add"]),
     ],
     ids=[
-        "a key twice on the way",
-        "a key twice at the end",
-        "a key twice at the top",
+        "a duplicate key at the end of the path",
+        "a duplicate key in the value",
+        "a duplicate key at the top",
         "a space",
         "a needless escape",
-        "no number",
+        "an infinite number",
         "a large integer",
         "too large",
         "move",
         "copy",
-        "into what another leads through",
-        "no pointer",
+        "a value that contains the path of another",
+        "an invalid pointer",
         "a bad escape",
         "no path",
         "no op",
-        "no text for a path",
-        "another sort of path",
+        "a path that is not a string",
+        "a path that is a list",
         "the whole",
         "too deep",
         "no operation",
     ],
 )
-def test_what_is_not_sure_is_left_to_the_whole(raw: bytes, operations: list[Any]) -> None:
+def test_other_objects_must_be_decoded_completely(raw: bytes, operations: list[Any]) -> None:
     assert decode_partially(raw, operations) is None
 
 
 @pytest.mark.parametrize("index", ["9" * 16, "9" * 5000, "\u0661", "-1", "+1", " 1", "1.0"])
-def test_numbers_that_lead_nowhere(index: str) -> None:
+def test_invalid_array_indices(index: str) -> None:
     assert decoded(decode_partially(RAW, [replacing(f"/spec/containers/{index}/image")])) == {
         "spec": {"containers": []}
     }

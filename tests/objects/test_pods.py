@@ -9,7 +9,7 @@ from webhooks.objects.pods import Container, find_containers, find_image_volumes
 
 Object = dict[str, Any]
 
-PLACES = {
+POINTERS = {
     ("v1", "Pod"): "/spec",
     ("v1", "ReplicationController"): "/spec/template/spec",
     ("v1", "PodTemplate"): "/template/spec",
@@ -34,33 +34,33 @@ def nested(pointer: str, inner: Any) -> Any:
     return inner
 
 
-def bearing(api_version: Any, kind: Any, pointer: str, spec: Any) -> Object:
+def with_pod(api_version: Any, kind: Any, pointer: str, spec: Any) -> Object:
     return {"apiVersion": api_version, "kind": kind, "metadata": {}, **nested(pointer, spec)}
 
 
 def pod(**spec: Any) -> Object:
-    return bearing("v1", "Pod", "/spec", spec)
+    return with_pod("v1", "Pod", "/spec", spec)
 
 
-@pytest.mark.parametrize(("group_kind", "pointer"), PLACES.items())
-def test_every_kind_has_its_place(group_kind: tuple[Any, Any], pointer: str) -> None:
+@pytest.mark.parametrize(("group_kind", "pointer"), POINTERS.items())
+def test_the_pod_spec_of_every_kind(group_kind: tuple[Any, Any], pointer: str) -> None:
     spec = {
         "ephemeralContainers": [{"name": "debug", "image": "busybox"}],
         "initContainers": [{"name": "init", "image": "gcr.io/init"}],
         "containers": [{"name": "app", "image": "nginx"}, {"name": "side", "image": "proxy:1"}],
     }
-    obj = bearing(*group_kind, pointer, spec)
+    obj = with_pod(*group_kind, pointer, spec)
     assert find_pod_spec(obj) == (spec, pointer)
     assert find_pod_spec(obj)[0] is spec
-    found = find_containers(obj)
-    assert [(one.name, one.image, one.pointer) for one in found] == [
+    containers = find_containers(obj)
+    assert [(container.name, container.image, container.pointer) for container in containers] == [
         ("app", "nginx", f"{pointer}/containers/0"),
         ("side", "proxy:1", f"{pointer}/containers/1"),
         ("init", "gcr.io/init", f"{pointer}/initContainers/0"),
         ("debug", "busybox", f"{pointer}/ephemeralContainers/0"),
     ]
-    for one in found:
-        assert one.spec is spec[one.kind][int(one.pointer.rpartition("/")[2])]
+    for container in containers:
+        assert container.spec is spec[container.kind][int(container.pointer.rpartition("/")[2])]
 
 
 def test_the_object_of_the_old_ephemeral_containers_subresource() -> None:
@@ -69,8 +69,8 @@ def test_the_object_of_the_old_ephemeral_containers_subresource() -> None:
         "kind": "EphemeralContainers",
         "ephemeralContainers": [{"name": "d", "image": "b"}],
     }
-    [found] = find_containers(obj)
-    assert (found.kind, found.pointer) == ("ephemeralContainers", "/ephemeralContainers/0")
+    [container] = find_containers(obj)
+    assert (container.kind, container.pointer) == ("ephemeralContainers", "/ephemeralContainers/0")
     assert find_pod_spec(obj) == (obj, "")
 
 
@@ -107,68 +107,68 @@ def test_absent_and_null_lists_are_empty(lists: Object) -> None:
         (pod(containers=[], ephemeralContainers=False), "/spec/ephemeralContainers"),
         (pod(containers=[{}, None]), "/spec/containers/1"),
         (pod(containers=[["nginx"]]), "/spec/containers/0"),
-        (bearing("v1", "Pod", "/spec", None), "/spec"),
-        (bearing("v1", "Pod", "/spec", [{"containers": []}]), "/spec"),
-        (bearing("apps/v1", "Deployment", "/spec/template", None), "/spec/template"),
-        (bearing("apps/v1", "Deployment", "/spec/template/spec", "x"), "/spec/template/spec"),
-        (bearing("batch/v1", "CronJob", "/spec/jobTemplate", []), "/spec/jobTemplate"),
+        (with_pod("v1", "Pod", "/spec", None), "/spec"),
+        (with_pod("v1", "Pod", "/spec", [{"containers": []}]), "/spec"),
+        (with_pod("apps/v1", "Deployment", "/spec/template", None), "/spec/template"),
+        (with_pod("apps/v1", "Deployment", "/spec/template/spec", "x"), "/spec/template/spec"),
+        (with_pod("batch/v1", "CronJob", "/spec/jobTemplate", []), "/spec/jobTemplate"),
         (
-            bearing("example.org/v1", "Thing", "/spec/template/spec", {"containers": [1]}),
+            with_pod("example.org/v1", "Thing", "/spec/template/spec", {"containers": [1]}),
             "/spec/template/spec/containers/0",
         ),
         ({"kind": "EphemeralContainers", "ephemeralContainers": {}}, "/ephemeralContainers"),
     ],
 )
-def test_where_a_container_could_hide_the_pointer_is_named(obj: Object, pointer: str) -> None:
+def test_a_malformed_object_that_could_hide_a_container(obj: Object, pointer: str) -> None:
     with pytest.raises(ValueError, match="must be") as error:
         find_containers(obj)
     assert str(error.value).partition(": ")[0] == pointer
 
 
 @pytest.mark.parametrize("value", [None, 3, [], {"a": "b"}])
-def test_name_and_image_that_are_no_strings_read_as_empty(value: Any) -> None:
+def test_a_name_or_image_that_is_not_a_string_is_empty(value: Any) -> None:
     spec = {"name": value, "image": value}
-    [found] = find_containers(pod(containers=[spec]))
-    assert (found.name, found.image, found.spec) == ("", "", spec)
+    [container] = find_containers(pod(containers=[spec]))
+    assert (container.name, container.image, container.spec) == ("", "", spec)
     with pytest.raises(ValueError, match=r"^/spec/containers/0/image: "):
-        _ = found.reference
+        _ = container.reference
 
 
-def test_the_reference() -> None:
-    [found] = find_containers(pod(containers=[{"image": "nginx:1"}]))
-    assert found.reference == ImageReference("docker.io", "library/nginx", "1")
+def test_the_reference_of_an_image() -> None:
+    [container] = find_containers(pod(containers=[{"image": "nginx:1"}]))
+    assert container.reference == ImageReference("docker.io", "library/nginx", "1")
 
 
-def test_its_images() -> None:
+def test_an_image_is_of_patterns() -> None:
     patterns = ["nginx:1", "gcr.io/team/*"]
     images = ["nginx:1", "gcr.io/team/a", "gcr.io/teams/a", ""]
-    found = find_containers(pod(containers=[{"image": image} for image in images]))
-    assert [one.is_of(patterns) for one in found] == [True, True, False, False]
-    assert not any(one.is_of([]) for one in found)
+    containers = find_containers(pod(containers=[{"image": image} for image in images]))
+    assert [container.is_of(patterns) for container in containers] == [True, True, False, False]
+    assert not any(container.is_of([]) for container in containers)
 
 
-def test_what_it_is_called() -> None:
+def test_the_description_of_a_container() -> None:
     one = [{"name": "web"}]
-    found = find_containers(pod(containers=one, initContainers=one, ephemeralContainers=one))
-    assert list(map(str, found)) == ["container web", "init container web", "ephemeral container web"]
+    containers = find_containers(pod(containers=one, initContainers=one, ephemeralContainers=one))
+    assert list(map(str, containers)) == ["container web", "init container web", "ephemeral container web"]
 
 
-@pytest.mark.parametrize(("group_kind", "pointer"), PLACES.items())
-def test_volumes_that_are_filled_from_images(group_kind: tuple[Any, Any], pointer: str) -> None:
+@pytest.mark.parametrize(("group_kind", "pointer"), POINTERS.items())
+def test_image_volumes(group_kind: tuple[Any, Any], pointer: str) -> None:
     volumes = [
         {"name": "data", "emptyDir": {}},
         {"name": "model", "image": {"reference": "gcr.io/model:1"}},
         {"name": "none", "image": None},
         {"name": None, "image": {"reference": 5}},
     ]
-    found = find_image_volumes(bearing(*group_kind, pointer, {"containers": [], "volumes": volumes}))
-    assert [(str(one), one.image, one.kind, one.pointer) for one in found] == [
+    images = find_image_volumes(with_pod(*group_kind, pointer, {"containers": [], "volumes": volumes}))
+    assert [(str(image), image.image, image.kind, image.pointer) for image in images] == [
         ("volume model", "gcr.io/model:1", "volumes", f"{pointer}/volumes/1"),
         ("volume ", "", "volumes", f"{pointer}/volumes/3"),
     ]
-    assert found[0].reference == ImageReference("gcr.io", "model", "1")
+    assert images[0].reference == ImageReference("gcr.io", "model", "1")
     with pytest.raises(ValueError, match=f"^{pointer}/volumes/3/image: "):
-        _ = found[1].reference
+        _ = images[1].reference
 
 
 @pytest.mark.parametrize(
@@ -182,14 +182,14 @@ def test_volumes_that_are_filled_from_images(group_kind: tuple[Any, Any], pointe
         ([{"image": []}], "/spec/volumes/0/image"),
     ],
 )
-def test_where_a_volume_could_hide_the_pointer_is_named(volumes: Any, pointer: str) -> None:
+def test_a_malformed_object_that_could_hide_a_volume(volumes: Any, pointer: str) -> None:
     with pytest.raises(ValueError, match="must be") as error:
         find_image_volumes(pod(volumes=volumes))
     assert str(error.value).partition(": ")[0] == pointer
 
 
 class Copying(dict[str, Any]):
-    """A dict whose parts become the reader's own when they are read, as a mutating policy gets it."""
+    """A dict that copies its parts when they are read, like the object of a mutating policy."""
 
     def __getitem__(self, key: str) -> Any:
         value = super().__getitem__(key)
@@ -206,14 +206,14 @@ class Copying(dict[str, Any]):
         return self[key]
 
 
-@pytest.mark.parametrize(("group_kind", "pointer"), PLACES.items())
+@pytest.mark.parametrize(("group_kind", "pointer"), POINTERS.items())
 def test_changing_a_container_changes_a_lazily_copied_object(group_kind: tuple[Any, Any], pointer: str) -> None:
-    stored = bearing(*group_kind, pointer, {"containers": [{"image": "nginx"}]})
+    stored = with_pod(*group_kind, pointer, {"containers": [{"image": "nginx"}]})
     obj = Copying(stored)
-    [found] = find_containers(obj)
-    found.spec["image"] = "changed"
-    assert obj == bearing(*group_kind, pointer, {"containers": [{"image": "changed"}]})
-    assert stored == bearing(*group_kind, pointer, {"containers": [{"image": "nginx"}]})
+    [container] = find_containers(obj)
+    container.spec["image"] = "changed"
+    assert obj == with_pod(*group_kind, pointer, {"containers": [{"image": "changed"}]})
+    assert stored == with_pod(*group_kind, pointer, {"containers": [{"image": "nginx"}]})
 
 
 json_values = st.recursive(
@@ -232,19 +232,19 @@ json_values = st.recursive(
 
 @given(
     st.dictionaries(st.sampled_from(["spec", "template", "ephemeralContainers"]), json_values, max_size=3),
-    st.sampled_from(sorted({str(kind) for _, kind in PLACES} | {"EphemeralContainers", "Other"})),
+    st.sampled_from(sorted({str(kind) for _, kind in POINTERS} | {"EphemeralContainers", "Other"})),
 )
-def test_every_container_is_at_its_pointer_or_the_object_is_refused(obj: Object, kind: str) -> None:
+def test_every_container_is_at_its_pointer_or_the_object_is_rejected(obj: Object, kind: str) -> None:
     obj = {**obj, "kind": kind}
-    found: list[Container] = []
+    containers: list[Container] = []
     try:
-        found = find_containers(obj)
+        containers = find_containers(obj)
     except ValueError as error:
-        refused = str(error)
+        message = str(error)
     else:
-        refused = "/"
-    assert refused.startswith("/")
-    for container in found:
+        message = "/"
+    assert message.startswith("/")
+    for container in containers:
         at: Any = obj
         for key in container.pointer.split("/")[1:]:
             at = at[int(key)] if isinstance(at, list) else at[key]

@@ -13,7 +13,7 @@ from webhooks.objects.strict_json import MAX_VALUES, LazyDocument, load, load_ex
 
 from ..support.builders import MAX_INT, MIN_INT, nested, recorded, written
 
-# A document lies two levels deep in a body, of whose 200 levels this many are left to it.
+# A document is at level 2 of a body, which may have 200 levels.
 DEPTH = 198
 
 ACCEPTED = [
@@ -43,7 +43,7 @@ ACCEPTED = [
     ('{"a":{"b":1},"b":{"b":1}}', {"a": {"b": 1}, "b": {"b": 1}}),
 ]
 
-REFUSED: list[tuple[str | bytes, int]] = [
+REJECTED: list[tuple[str | bytes, int]] = [
     ("", 400),
     (" ", 400),
     ("nul", 400),
@@ -99,7 +99,7 @@ def encoded(text: str | bytes) -> bytes:
 
 
 def verdict(read: Callable[[bytes], Any], raw: bytes) -> Any:
-    """What a reader makes of a document, down to the types of its numbers and the order of its keys."""
+    """Return the decoded document with the types of numbers and the order of keys, or the code of the error."""
     try:
         return repr(read(raw))
     except MalformedReview as error:
@@ -108,66 +108,64 @@ def verdict(read: Callable[[bytes], Any], raw: bytes) -> Any:
 
 @pytest.fixture
 def no_slow_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(raw: bytes) -> None:
-        pytest.fail(f"took the slow way: {raw[:200]!r}")
+    def fail(raw: bytes) -> None:
+        pytest.fail(f"used the slow reader: {raw[:200]!r}")
 
-    monkeypatch.setattr(strict_json, "load_exactly", refuse)
+    monkeypatch.setattr(strict_json, "load_exactly", fail)
 
 
 @pytest.mark.parametrize("read", [load, load_exactly])
 @pytest.mark.parametrize(("text", "tree"), ACCEPTED)
-def test_json_is_read(read: Callable[[bytes], Any], text: str, tree: Any) -> None:
+def test_valid_json_is_decoded(read: Callable[[bytes], Any], text: str, tree: Any) -> None:
     assert verdict(read, text.encode()) == repr(tree)
 
 
 @pytest.mark.parametrize("read", [load, load_exactly])
-@pytest.mark.parametrize(("text", "code"), REFUSED, ids=lambda value: repr(value)[:40])
-def test_what_readers_could_disagree_about_is_refused(
-    read: Callable[[bytes], Any], text: str | bytes, code: int
-) -> None:
+@pytest.mark.parametrize(("text", "code"), REJECTED, ids=lambda value: repr(value)[:40])
+def test_ambiguous_documents_are_rejected(read: Callable[[bytes], Any], text: str | bytes, code: int) -> None:
     assert verdict(read, encoded(text)) == code
 
 
 @pytest.mark.parametrize("read", [load, load_exactly])
 @pytest.mark.parametrize(("inner", "own"), [("1", 0), ('"<"', 0), ("null", 0), ("[]", 1), ("{}", 1), ("[[],1]", 2)])
 @pytest.mark.parametrize(("start", "end"), [("", ""), ("[", "]"), ('{"a":', "}"), ("[{},", ",0]")])
-def test_nesting_ends_at_its_limit(read: Callable[[bytes], Any], inner: str, own: int, start: str, end: str) -> None:
+def test_nesting_is_limited(read: Callable[[bytes], Any], inner: str, own: int, start: str, end: str) -> None:
     levels = DEPTH - own - bool(start)
     assert verdict(read, f"{start}{nested(levels, inner)}{end}".encode()) != 422
     assert verdict(read, f"{start}{nested(levels + 1, inner)}{end}".encode()) == 422
 
 
 @pytest.mark.parametrize("inner", ["1", "[]", "{}", '""', "[1]", '"\\u003c"', str(MAX_INT)])
-def test_both_readers_count_levels_alike(inner: str) -> None:
+def test_both_readers_count_the_same_levels(inner: str) -> None:
     for levels in range(DEPTH - 4, DEPTH + 4):
         for text in (nested(levels, inner), f"[{nested(levels, inner)},1]"):
             assert verdict(load, text.encode()) == verdict(load_exactly, text.encode()), levels
 
 
-def test_more_values_than_an_object_has_are_refused() -> None:
+def test_too_many_values_are_rejected() -> None:
     assert len(load(b"[" + b"0," * (MAX_VALUES - 1) + b"0]")) == MAX_VALUES
     assert verdict(load, b"[" + b"0," * MAX_VALUES + b"0,0]") == 422
 
 
-def test_commas_in_a_text_are_no_values() -> None:
+def test_commas_in_a_string_are_not_counted() -> None:
     table = "9," * (MAX_VALUES + 1)
     assert load(written({"data": {"table.csv": table}}).strip()) == {"data": {"table.csv": table}}
 
 
 @pytest.mark.usefixtures("no_slow_reader")
 @pytest.mark.parametrize("body", recorded("/mutate", "/validate", "/audit").values(), ids=lambda body: body["kind"])
-def test_what_servers_send_is_read_the_quick_way(body: dict[str, Any]) -> None:
+def test_recorded_documents_need_no_slow_reader(body: dict[str, Any]) -> None:
     for part in (body, body.get("request", {}).get("object"), body.get("request", {}).get("oldObject")):
         if "9007199254740993" not in (raw := written(part).strip()).decode():
             assert repr(load(raw)) == repr(part)
 
 
 @pytest.mark.usefixtures("no_slow_reader")
-def test_what_servers_escape_is_read_the_quick_way() -> None:
+def test_go_escapes_need_no_slow_reader() -> None:
     assert load(rb'{"a":"\u003cb\u003e \u0026\u0026 \"c\" \\n"}') == {"a": r'<b> && "c" \n'}
 
 
-def test_a_document_is_read_once_and_only_when_asked_for() -> None:
+def test_a_document_is_decoded_once_and_on_demand() -> None:
     document = LazyDocument(b'{"a":1}')
     assert document.raw == b'{"a":1}'
     assert document.tree == {"a": 1}
@@ -178,7 +176,7 @@ def test_a_document_is_read_once_and_only_when_asked_for() -> None:
             _ = broken.tree
 
 
-def test_threads_do_not_disturb_each_other() -> None:
+def test_threads_are_independent() -> None:
     texts = [f'["{number}",{number}]'.encode() for number in range(1000)]
     repeated = [f'{{"{number}":1,"{number}":2}}'.encode() for number in range(1000)]
     with ThreadPoolExecutor(4) as pool:
@@ -208,7 +206,7 @@ WRITERS: list[Callable[[Any], bytes]] = [
     lambda tree: json.dumps(tree, separators=(",", ":"), ensure_ascii=False).encode(),
 ]
 
-# Texts that are JSON or nearly so, built of what the proof in `load` could be misled by.
+# JSON and almost JSON, made of parts that could deceive the round-trip check of `load`.
 SPACES = st.sampled_from(["", "", "", "", " ", "\n"])
 NUMBER_TEXTS = (
     "0 -0 -0.0 1 1.0 1.10 1e5 1E5 1e-7 1e16 1e21 1e22 1e400 1e-400 0.1 5e-324 01 - 2.5 1e20 100000000000000000000 "
@@ -243,20 +241,20 @@ TEXTS = st.recursive(
 
 @given(TREES)
 @settings(max_examples=150)
-def test_whoever_wrote_a_document_it_is_read_as_it_was_meant(tree: Any) -> None:
+def test_documents_of_other_encoders_are_decoded(tree: Any) -> None:
     for write in WRITERS:
         assert repr(load(write(tree))) == repr(tree)
 
 
 @given(TEXTS)
 @settings(max_examples=500)
-def test_no_text_misleads_the_proof(text: str) -> None:
+def test_no_text_deceives_the_check(text: str) -> None:
     assert verdict(load, text.encode()) == verdict(load_exactly, text.encode())
 
 
 @given(TREES, st.data())
 @settings(max_examples=200)
-def test_no_damage_misleads_the_proof(tree: Any, data: st.DataObject) -> None:
+def test_no_damaged_document_deceives_the_check(tree: Any, data: st.DataObject) -> None:
     raw = bytearray(data.draw(st.sampled_from(WRITERS))(tree))
     place = data.draw(st.integers(0, len(raw)))
     patch = data.draw(st.binary(max_size=2) | st.sampled_from([b",", b'"', b"\\", b"0", b":", b"1e", b"\\u003c"]))
@@ -266,7 +264,7 @@ def test_no_damage_misleads_the_proof(tree: Any, data: st.DataObject) -> None:
 
 @given(st.dictionaries(KEYS, SCALARS, min_size=1, max_size=4), st.data())
 @settings(max_examples=100)
-def test_a_repeated_key_is_always_seen(members: dict[str, Any], data: st.DataObject) -> None:
+def test_a_duplicate_key_is_always_found(members: dict[str, Any], data: st.DataObject) -> None:
     again = data.draw(st.sampled_from(sorted(members)))
     pairs = [*members.items(), (again, data.draw(SCALARS))]
     write = data.draw(st.sampled_from(WRITERS))

@@ -32,7 +32,7 @@ class CowDict(dict[str, Any]):
     _all_wrapped: bool  # no container of the base is left in the storage
     _base: dict[str, Any]
 
-    # Generic code calls type(value)(...) to create another one of that type, which has no base.
+    # Generic code calls type(value)(...) to create another container of that type; it has no base.
     def __new__(cls, *content: Any, **named: Any) -> dict[str, Any]:  # type: ignore[misc]  # noqa: D102
         return dict(*content, **named)
 

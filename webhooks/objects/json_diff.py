@@ -31,7 +31,7 @@ _CHANGE_SAME_NAME = 1
 _CHANGE = 2
 
 _CONTAINERS = frozenset((dict, list))
-_EXACT = frozenset((str, int, bool))  # values of one of these types are equal only if they are the same
+_EXACT = frozenset((str, int, bool))  # equal values of one of these types are the same
 
 
 def diff(before: Any, after: Any) -> list[Operation]:

@@ -57,7 +57,7 @@ class LazyDocument(msgspec.Struct, eq=False):
         raw: the received bytes, or a function that returns them; empty if the value was created here.
     """
 
-    # Each review has several of these, and a struct is the fastest to create.
+    # Each review has several documents, and a struct is the fastest object to create.
     raw: bytes | msgspec.Raw | Callable[[], bytes | msgspec.Raw]
     _tree: Any = NOT_LOADED
     _malformed: MalformedReview | None = None

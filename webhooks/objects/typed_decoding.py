@@ -61,7 +61,7 @@ class Outline(msgspec.Struct):
     pointer: str
 
 
-# The kinds of which a policy has read an outline: the next objects of these are decoded together with their envelope.
+# The kinds whose outlines policies have read. Further objects of these kinds are decoded together with their envelope.
 seen_kinds: set[str] = set()
 
 # How many objects had an unknown field and were therefore decoded completely, by kind. The keys are label values.

@@ -31,7 +31,7 @@ def encode_record(fields: Mapping[str, Any]) -> bytes:
     Long strings and collections are truncated until the line fits into `MAX_LINE`.
 
     Args:
-        fields: a few strings, numbers and booleans, and collections of these.
+        fields: a few strings, numbers and booleans, and collections with such items.
     """
     size = _MAX_STRING
     while True:
@@ -54,7 +54,7 @@ def _truncate(value: Any, size: int) -> Any:
 
 
 class LogWriter:
-    """Accepts lines without delay and writes them from its own thread. If nobody reads a pipe, only that thread waits.
+    """Accepts lines without delay and writes them from its own thread. If a pipe is not read, only that thread waits.
 
     Args:
         descriptor: the file descriptor to write to.

@@ -12,7 +12,7 @@ from webhooks.observability.log_writer import LogWriter, encode_record
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.observability.redaction import redact
 
-_FIELDS = ("uid", "policy", "client")  # the fields that records may have beside the message
+_FIELDS = ("uid", "policy", "client")  # optional fields of a record
 
 
 class JsonFormatter(logging.Formatter):
