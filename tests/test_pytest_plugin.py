@@ -1,4 +1,4 @@
-"""The plugin, as pytest finds it where the package is installed."""
+"""The pytest plugin, as it is installed."""
 
 import subprocess
 import sys
@@ -40,7 +40,7 @@ def test_labels(server):
 """
 
 
-def lay(pytester: pytest.Pytester, files: dict[str, str]) -> None:
+def write_files(pytester: pytest.Pytester, files: dict[str, str]) -> None:
     for name, text in files.items():
         file = pytester.path / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -48,13 +48,13 @@ def lay(pytester: pytest.Pytester, files: dict[str, str]) -> None:
 
 
 def test_the_fixture(pytester: pytest.Pytester) -> None:
-    lay(pytester, {"below/labels.py": POLICY, "below/test_labels.py": TEST})
+    write_files(pytester, {"subfolder/labels.py": POLICY, "subfolder/test_labels.py": TEST})
     pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
 def test_a_project_has_its_own_server(pytester: pytest.Pytester) -> None:
     own = "import pytest\n@pytest.fixture\ndef server(): return 'own'"
-    lay(pytester, {"conftest.py": own, "test_it.py": "def test_it(server): assert server == 'own'"})
+    write_files(pytester, {"conftest.py": own, "test_it.py": "def test_it(server): assert server == 'own'"})
     pytester.runpytest().assert_outcomes(passed=1)
 
 
@@ -68,59 +68,64 @@ policies:
 
 def test_the_fixture_takes_a_configuration(pytester: pytest.Pytester) -> None:
     test = TEST.replace('"labels.py").review', '"webhooks.yaml").review').replace("labels.py", "webhooks.yaml")
-    lay(pytester, {"below/labels.py": POLICY, "below/webhooks.yaml": CONFIGURATION, "below/test_labels.py": test})
-    ended = pytester.runpytest("-p", "no:cacheprovider")
-    ended.assert_outcomes(failed=1)
-    ended.stdout.fnmatch_lines(["*expected: denied", "*actual: allowed", "*- labels: no owner"])
+    write_files(
+        pytester,
+        {"subfolder/labels.py": POLICY, "subfolder/webhooks.yaml": CONFIGURATION, "subfolder/test_labels.py": test},
+    )
+    result = pytester.runpytest("-p", "no:cacheprovider")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*expected: denied", "*actual: allowed", "*- labels: no owner"])
 
 
-def test_cases_of_a_configuration_stand_alone(pytester: pytest.Pytester) -> None:
-    about = CASES.replace("cases:", "configuration: policies/webhooks.yaml\ncases:")
-    warned = about.replace("{outcome: denied, message: no owner}", "{outcome: allowed, warnings: ['labels: no owner']}")
-    lay(pytester, {"policies/labels.py": POLICY, "policies/webhooks.yaml": CONFIGURATION, "all_cases.yaml": warned})
+def test_cases_of_a_configuration_need_no_policy_file(pytester: pytest.Pytester) -> None:
+    cases = CASES.replace("cases:", "configuration: policies/webhooks.yaml\ncases:")
+    warned = cases.replace("{outcome: denied, message: no owner}", "{outcome: allowed, warnings: ['labels: no owner']}")
+    write_files(
+        pytester, {"policies/labels.py": POLICY, "policies/webhooks.yaml": CONFIGURATION, "all_cases.yaml": warned}
+    )
     pytester.runpytest().assert_outcomes(passed=2)
 
 
-@pytest.mark.parametrize("place", ["labels_cases.yaml", "cases/labels.yaml"])
-def test_cases_are_tests(place: str, pytester: pytest.Pytester) -> None:
-    lay(pytester, {"labels.py": POLICY, place: CASES})
-    ended = pytester.runpytest("-v")
-    ended.assert_outcomes(passed=2)
-    ended.stdout.fnmatch_lines([f"{place}::with an owner PASSED*", f"{place}::without one PASSED*"])
-    pytester.runpytest(f"{place}::without one").assert_outcomes(passed=1)
+@pytest.mark.parametrize("path", ["labels_cases.yaml", "cases/labels.yaml"])
+def test_cases_are_tests(path: str, pytester: pytest.Pytester) -> None:
+    write_files(pytester, {"labels.py": POLICY, path: CASES})
+    result = pytester.runpytest("-v")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines([f"{path}::with an owner PASSED*", f"{path}::without one PASSED*"])
+    pytester.runpytest(f"{path}::without one").assert_outcomes(passed=1)
     pytester.runpytest("-k", "with and not without").assert_outcomes(passed=1, deselected=1)
 
 
-def test_a_case_that_fails_says_where_it_stands(pytester: pytest.Pytester) -> None:
-    lay(pytester, {"labels.py": POLICY, "labels_cases.yaml": CASES.replace("no owner", "no name")})
-    ended = pytester.runpytest()
-    ended.assert_outcomes(passed=1, failed=1)
-    ended.stdout.fnmatch_lines(["labels_cases.yaml:7: without one", "-message: no name", "+message: no owner"])
-    assert "Traceback" not in ended.stdout.str()
+def test_a_failed_case_shows_its_location(pytester: pytest.Pytester) -> None:
+    write_files(pytester, {"labels.py": POLICY, "labels_cases.yaml": CASES.replace("no owner", "no name")})
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["labels_cases.yaml:7: without one", "-message: no name", "+message: no owner"])
+    assert "Traceback" not in result.stdout.str()
 
 
-def test_a_policy_that_fails_shows_why(pytester: pytest.Pytester) -> None:
+def test_a_policy_that_raises_shows_its_error(pytester: pytest.Pytester) -> None:
     policy = POLICY.replace("return Allow()", "return review.object['spec'] and Allow()")
-    lay(pytester, {"labels.py": policy, "labels_cases.yaml": CASES})
-    ended = pytester.runpytest()
-    ended.stdout.fnmatch_lines(["*labels: raised KeyError: 'spec'", "*labels.py*line 7*"])
+    write_files(pytester, {"labels.py": policy, "labels_cases.yaml": CASES})
+    result = pytester.runpytest()
+    result.stdout.fnmatch_lines(["*labels: raised KeyError: 'spec'", "*labels.py*line 7*"])
 
 
-def test_a_file_that_is_wrong(pytester: pytest.Pytester) -> None:
-    lay(pytester, {"labels.py": POLICY, "labels_cases.yaml": CASES.replace("object", "objekt")})
-    ended = pytester.runpytest()
-    ended.assert_outcomes(errors=1)
-    ended.stdout.fnmatch_lines(
+def test_an_invalid_file(pytester: pytest.Pytester) -> None:
+    write_files(pytester, {"labels.py": POLICY, "labels_cases.yaml": CASES.replace("object", "objekt")})
+    result = pytester.runpytest()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
         [
             "labels_cases.yaml:5:5: cases*.objekt: Forbidden: unknown field; did you mean object?",
             "labels_cases.yaml:8:5: *",
         ]
     )
-    assert "Traceback" not in ended.stdout.str()
+    assert "Traceback" not in result.stdout.str()
 
 
 @pytest.mark.parametrize(
-    ("files", "says"),
+    ("files", "message"),
     [
         (
             {"labels_cases.yaml": CASES},
@@ -130,14 +135,14 @@ def test_a_file_that_is_wrong(pytester: pytest.Pytester) -> None:
         ({"labels_cases.yaml": CASES, "labels.py": "1 / 0"}, "*labels.py:1: ZeroDivisionError*"),
     ],
 )
-def test_files_that_are_wrong_are_not_passed_over(files: dict[str, str], says: str, pytester: pytest.Pytester) -> None:
-    lay(pytester, files)
-    ended = pytester.runpytest()
-    ended.assert_outcomes(errors=1)
-    ended.stdout.fnmatch_lines([says])
+def test_invalid_files_are_not_ignored(files: dict[str, str], message: str, pytester: pytest.Pytester) -> None:
+    write_files(pytester, files)
+    result = pytester.runpytest()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([message])
 
 
-def test_files_of_others_are_left_alone(pytester: pytest.Pytester) -> None:
+def test_files_of_other_programs_are_ignored(pytester: pytest.Pytester) -> None:
     others = {
         "labels_cases.yaml": "[broken",
         "labels.py": "1 / 0",
@@ -146,25 +151,25 @@ def test_files_of_others_are_left_alone(pytester: pytest.Pytester) -> None:
         "b.py": "import webhooks_of_others",
         "pods.yaml": CASES,
     }
-    lay(pytester, others)
+    write_files(pytester, others)
     assert pytester.runpytest().ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
-def test_a_project_names_its_files(pytester: pytest.Pytester) -> None:
-    lay(pytester, {"labels.py": POLICY, "labels.cases": CASES, "labels_cases.yaml": CASES})
+def test_names_of_files_can_be_configured(pytester: pytest.Pytester) -> None:
+    write_files(pytester, {"labels.py": POLICY, "labels.cases": CASES, "labels_cases.yaml": CASES})
     pytester.makeini("[pytest]\nwebhooks_cases = labels.cases")
     pytester.runpytest("-v").assert_outcomes(passed=2)
     pytester.makeini("[pytest]\nwebhooks_cases =")
     assert pytester.runpytest().ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
-def test_it_can_be_turned_off(pytester: pytest.Pytester) -> None:
-    lay(pytester, {"labels.py": POLICY, "labels_cases.yaml": CASES})
+def test_the_plugin_can_be_turned_off(pytester: pytest.Pytester) -> None:
+    write_files(pytester, {"labels.py": POLICY, "labels_cases.yaml": CASES})
     assert pytester.runpytest("-p", "no:webhooks").ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
-def test_the_start_of_pytest_costs_little(tmp_path: Path) -> None:
-    """Nothing of ours, and nothing that it needs, is imported in projects that do not use it."""
+def test_pytest_starts_without_imports(tmp_path: Path) -> None:
+    """Projects that do not use the package must not pay for its imports."""
     (tmp_path / "test_nothing.py").write_text(
         "import sys\n"
         "def test_nothing():\n"
@@ -173,5 +178,5 @@ def test_the_start_of_pytest_costs_little(tmp_path: Path) -> None:
         "    assert not {'pydantic', 'msgspec', 'fastapi', 'yaml', 'prometheus_client'} & set(sys.modules)\n"
     )
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
-    assert ended.returncode == 0, ended.stdout
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
+    assert result.returncode == 0, result.stdout

@@ -1,4 +1,8 @@
-"""What pytest loads of us, in every project where we are installed: nothing is imported before it is used."""
+"""The pytest plugin: the fixture ``server``, and test cases in YAML.
+
+pytest loads this module in each project where the package is installed, so it imports other modules only when they are
+used.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,20 +17,21 @@ if TYPE_CHECKING:
     from webhooks.testing.cases import BoundCase
 
 _PATTERNS = ("*_cases.yaml", "cases/*.yaml")
-_HEADED = re.compile(rb"webhooks\.svc\.io/")
-_IMPORTING = re.compile(rb"^(from|import) webhooks\b", re.MULTILINE)
+_API_GROUP = re.compile(rb"webhooks\.svc\.io/")
+_IMPORT = re.compile(rb"^(from|import) webhooks\b", re.MULTILINE)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The names of files of cases are for the project to choose."""
-    parser.addini("webhooks_cases", "patterns of files of policies' cases (YAML)", type="args", default=_PATTERNS)
+    """Add the setting for the names of files with cases."""
+    parser.addini("webhooks_cases", "patterns of files with test cases for policies (YAML)", "args", _PATTERNS)
 
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Server]]":
-    """Makes servers without sockets: ``server("labels.py").review(...)``; paths begin at the test's own folder.
+    """Create servers without sockets: ``server("labels.py").review(...)``.
 
-    What they ask is policies, their files, or a configuration of them: ``server("webhooks.yaml")``.
+    The arguments are policies, policy files, or a configuration file: ``server("webhooks.yaml")``. Relative paths start
+    from the folder of the test.
     """
     from webhooks.testing import Server
 
@@ -35,16 +40,19 @@ def server(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Server]]":
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "CasesFile | None":
-    """Take files of cases: they are named as ours are, and say that they are ours or stand beside a policy."""
+    """Collect a file of cases.
+
+    Other programs may use the same file names, so the file must contain our API group, or belong to a policy file.
+    """
     if not any(file_path.match(pattern) for pattern in parent.config.getini("webhooks_cases")):
         return None
-    policy = _policy(file_path)
-    ours = _HEADED.search(file_path.read_bytes()) or (policy and _IMPORTING.search(policy.read_bytes()))
-    return CasesFile.from_parent(parent, path=file_path, policy=policy) if ours else None
+    policy_file = _find_policy_file(file_path)
+    is_ours = _API_GROUP.search(file_path.read_bytes()) or (policy_file and _IMPORT.search(policy_file.read_bytes()))
+    return CasesFile.from_parent(parent, path=file_path, policy_file=policy_file) if is_ours else None
 
 
-def _policy(file: Path) -> Path | None:
-    """The policy file that cases are about: beside them, or in the folder above."""
+def _find_policy_file(file: Path) -> Path | None:
+    """Return the policy file of a file of cases, in the same folder or the folder above."""
     name = f"{file.stem.removesuffix('_cases')}.py"
     return next((folder / name for folder in (file.parent, file.parent.parent) if (folder / name).is_file()), None)
 
@@ -52,40 +60,40 @@ def _policy(file: Path) -> Path | None:
 class CasesFile(pytest.File):
     """A file of cases."""
 
-    def __init__(self, *, policy: Path | None, **options: Any) -> None:
+    def __init__(self, *, policy_file: Path | None, **options: Any) -> None:
         super().__init__(**options)
-        self._policy = policy
+        self._policy_file = policy_file
 
     def collect(self) -> "Iterator[CaseItem]":
-        """Read the cases."""
+        """Load the cases."""
         from webhooks.errors import ConfigurationError
-        from webhooks.testing import cases
+        from webhooks.testing.cases import load_cases
 
         try:
-            found = cases.load_cases(self.path, self._policy)
+            cases = load_cases(self.path, self._policy_file)
         except ConfigurationError as error:
             raise self.CollectError(str(error)) from None
-        for each in found:
-            yield CaseItem.from_parent(self, name=each.case.name, placed=each)
+        for bound_case in cases:
+            yield CaseItem.from_parent(self, name=bound_case.case.name, bound_case=bound_case)
 
 
 class CaseItem(pytest.Item):
-    """A case, as a test."""
+    """A case as a test."""
 
-    def __init__(self, *, placed: "BoundCase", **options: Any) -> None:
+    def __init__(self, *, bound_case: "BoundCase", **options: Any) -> None:
         super().__init__(**options)
-        self._placed = placed
+        self._bound_case = bound_case
 
     def runtest(self) -> None:
-        """Answer the review, and compare."""
-        self._placed.run()
+        """Run the case."""
+        self._bound_case.run()
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where it stands."""
-        return self.path, self._placed.line - 1, self.name
+        """Return the location of the case."""
+        return self.path, self._bound_case.line - 1, self.name
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """What became of the review instead, and where that was told."""
+        """Return the location of the case, and the differences between the results."""
         if excinfo.errisinstance(AssertionError):
-            return f"{self._placed.file}:{self._placed.line}: {self.name}\n\n{excinfo.value}"
+            return f"{self._bound_case.file}:{self._bound_case.line}: {self.name}\n\n{excinfo.value}"
         return super().repr_failure(excinfo, style)

@@ -196,7 +196,7 @@ def test_side_effects(folder: Path) -> None:
         (("--ca-bundle", "mine.py"), "not a certificate in PEM form"),
         (("--ca-bundle", "certs/ca.pem", "--no-ca-bundle"), "are mutually exclusive"),
         (("--check", "--kubeconfig", "none.yaml"), "none.yaml: no such file"),
-        (("--check",), "no cluster to ask"),
+        (("--check",), "no access to a cluster"),
         (("--config", "webhooks.yaml"), "--config and --policies are mutually exclusive"),
     ],
 )

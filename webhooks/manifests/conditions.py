@@ -24,7 +24,7 @@ _ANY_POLICY = "matches-a-policy"
 _NAMESPACE, _NAME = "request.namespace", "request.name"
 _USERNAME, _GROUPS = "request.userInfo.username", "request.userInfo.groups"
 
-# Fields of a SubjectAccessReview. Text fields are present even if they are empty. Only one of these two is present.
+# Fields of a SubjectAccessReview, which has either one or the other. Their text fields are present even if empty.
 _RESOURCE, _NON_RESOURCE = "request.resourceAttributes", "request.nonResourceAttributes"
 
 

@@ -222,7 +222,7 @@ class Workload:
         }
 
     def arguments(self) -> list[str]:
-        """Return the arguments of the container: those for its files, and the ports and paths of these objects."""
+        """Return the arguments of the container: those for its files, and the ports and paths of the Deployment."""
         arguments = ["serve", *self.files.arguments]
         if self.sync_ca_bundle is not None:
             arguments.append(f"--sync-ca-bundle={self.sync_ca_bundle}")

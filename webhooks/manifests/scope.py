@@ -21,11 +21,11 @@ class PolicyScope:
         policy: the policy.
         rules: the resources; a request matches one of the rules.
         operations: some of CREATE, UPDATE, DELETE and CONNECT.
-        namespaces: a namespace matches each of these globs.
-        names: a name matches each of these globs.
-        users: a username matches each of these globs.
-        groups: for each of these globs, one group of the user matches.
-        labels: the new or the old object matches all of these requirements.
+        namespaces: globs; the namespace matches every one.
+        names: globs; the name matches every one.
+        users: globs; the username matches every one.
+        groups: globs; for every one, a group of the user matches.
+        labels: requirements; the labels of the new or of the old object meet every one.
     """
 
     policy: AnyPolicy
@@ -69,7 +69,7 @@ def _without_everything(patterns: Iterable[Globs]) -> tuple[Globs, ...]:
 
 
 def _intersect_rules(alternatives: Sequence[Sequence[Rule]]) -> Iterator[Rule]:
-    """Yield the rules that match what one rule of each sequence matches."""
+    """Yield the intersections of rules, one from each sequence."""
     for rules in product(*alternatives):
         intersection = rules[0]
         for rule in rules[1:]:

@@ -34,7 +34,7 @@ def _with_key(key: str, requirements: Iterable[Requirement]) -> list[Requirement
 
 
 def _union(key: str, alternatives: Sequence[Sequence[Requirement]]) -> Requirement | None:
-    """Return a requirement that matches a label if one of the alternatives does; None if there is none."""
+    """Return a requirement that matches a label if one of the alternatives does; None if no requirement can."""
     if all(_values(requirements, "In") for requirements in alternatives):
         return Requirement(key, "In", frozenset().union(*map(_allowed, alternatives)))
     if all(_values(requirements, "In", "Exists") for requirements in alternatives):

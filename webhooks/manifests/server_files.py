@@ -58,7 +58,7 @@ def collect(settings: Settings, policies: Iterable[AnyPolicy], configuration: Co
         configuration: the configuration file with its settings and policies; None if they come from options.
 
     Raises:
-        ConfigurationError: a file cannot be read, or there is no path for it in the cluster.
+        ConfigurationError: a file cannot be read, or cannot have a path in the cluster.
     """
     files = ServerFiles()
     if configuration is None:

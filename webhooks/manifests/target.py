@@ -14,7 +14,7 @@ Part: TypeAlias = Literal["server", "webhook-configurations", "api-server"]
 PARTS: tuple[Part, ...] = ("server", "webhook-configurations", "api-server")
 SYSTEM_NAMESPACES = ("kube-node-lease", "kube-public", "kube-system")
 
-# What a node or its kubelet writes before any pod can run, and so before this server can: (group, resource).
+# Resources that nodes write before any pod can run, and so before this server can: (group, resource).
 STARTUP_RESOURCES = (
     ("", "nodes"),
     ("authentication.k8s.io", "tokenreviews"),
@@ -94,7 +94,7 @@ class Target:
 
     @property
     def default_exempt_namespaces(self) -> frozenset[str]:
-        """The namespaces of what must start before the server can respond, which includes the server itself."""
+        """The system namespaces, and that of the server: pods start there before the server can respond."""
         return frozenset((*SYSTEM_NAMESPACES, *((self.namespace,) if self.reached_by == "service" else ())))
 
     @property

@@ -85,7 +85,7 @@ class ReviewResult:
 
     @property
     def name(self) -> str:
-        """The namespace and name of the object; ``*`` stands for a part that the API server generates."""
+        """The namespace and name of the object; ``*`` is a part that the API server generates."""
         metadata = (self.request.get("object") or self.request.get("oldObject") or {}).get("metadata") or {}
         name = self.request.get("name") or metadata.get("name") or f"{metadata.get('generateName') or ''}*"
         namespace = self.request.get("namespace")

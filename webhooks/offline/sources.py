@@ -230,7 +230,7 @@ def _expand_list(tree: Any, file: str, line: int, item_lines: list[int]) -> Iter
 
 
 def _find_type_error(tree: dict[str, Any]) -> str:
-    """Describe what is wrong with the fields that identify an object; empty if nothing is."""
+    """Describe the first error in the fields that identify an object; empty if they are valid."""
     for field in ("apiVersion", "kind"):
         if field not in tree:
             return f"an object without {field}"

@@ -134,7 +134,7 @@ def load_cases(file: Path, policy_file: Path | None) -> list[BoundCase]:
 
     Args:
         file: the file of the cases.
-        policy_file: the file of the policies that they test, unless they name a configuration; None if there is none.
+        policy_file: the file of the policies, for cases without a configuration; None if it does not exist.
 
     Raises:
         ConfigurationError: the file is invalid (with all errors, one line each), or policies cannot be loaded.
@@ -158,7 +158,7 @@ def _load_policies(document: Document, configuration: str | None, policy_file: P
     """Load the policies of a configuration or of a policy file.
 
     Raises:
-        ConfigurationError: there are none, or they cannot be loaded.
+        ConfigurationError: policies are missing or cannot be loaded.
     """
     if configuration is None and policy_file is not None:
         return load_file(policy_file)
