@@ -453,7 +453,7 @@ def test_registrations_of_others_are_left_alone(another: Another, served: Served
     another.admin("label", KINDS[1], "webhooks", "app.kubernetes.io/managed-by=others", "--overwrite")
     kept = ("--sync-ca-bundle", "webhooks", "--kubeconfig", keeper(another, served.folder))
     server = served.serve("webhooks", None, *kept)
-    server.wait_until(lambda: "is not ours" in server.text(), seconds=SECONDS)
+    server.wait_until(lambda: "does not have the label" in server.text(), seconds=SECONDS)
     with another.api() as api:
         wait_for("ours is in step", lambda: bundles(api)[0], seconds=SECONDS)
         assert bundles(api)[1] == []

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -229,3 +231,16 @@ def test_levels(level: str, levels: set[str], tmp_path: Path) -> None:
         server.errors.await_line('"level": "error"')
         assert levels <= {record["level"] for record in server.logs()}
         assert level == "debug" or levels == {record["level"] for record in server.logs()}
+
+
+@pytest.mark.parametrize(("level", "lines"), [("debug", 2), ("info", 1), ("warning", 1), ("error", 0)])
+def test_requests_of_the_http_client_are_logged_only_for_debugging(level: str, lines: int) -> None:
+    program = f"""
+import logging
+from webhooks.observability import logs
+logs.configure({level!r})
+logging.getLogger("httpx2").info("HTTP Request")
+logging.getLogger("httpx2").warning("a problem")
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, timeout=30)
+    assert len(result.stderr.splitlines()) == lines

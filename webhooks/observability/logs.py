@@ -83,6 +83,8 @@ def configure(level: str = "info", metrics: MetricRegistry | None = None) -> Log
     root = logging.getLogger()
     root.handlers = [LogWriterHandler(writer)]
     root.setLevel(level.upper())
+    if level == "info":
+        logging.getLogger("httpx2").setLevel(logging.WARNING)  # it logs each of our own requests, every few seconds
     atexit.register(writer.close)
     return writer
 
