@@ -1,10 +1,10 @@
-"""Objects get labels that their authors need not think of: a cost centre, a region, a cluster.
+"""Adds labels to objects, such as a cost centre, a region or a cluster.
 
-A label that the object has stays, whatever its value. Pod templates inside workloads are left alone: a label more in
-one starts every pod of it anew.
+A label that an object already has keeps its value. Pod templates in workloads are not changed: a new label there would
+restart all pods.
 
 Parameters:
-    labels: values by the labels' keys.
+    labels: the labels, as a mapping of keys to values.
 
 Changed, with ``labels={"region": "eu-1", "example.com/team": "web"}``::
 
@@ -12,7 +12,7 @@ Changed, with ``labels={"region": "eu-1", "example.com/team": "web"}``::
     ---
     metadata: {name: web, labels: {app: web, region: eu-2, example.com/team: web}}
 
-Left as it is::
+Unchanged::
 
     kind: Namespace
     metadata: {name: team-a, labels: {region: eu-2, example.com/team: ""}}
@@ -26,12 +26,12 @@ from webhooks import AdmissionReview, Allow, Mutation, Patch, mutating, pointer
 
 @mutating("namespaces", "pods", "apps/*", "batch/*", operations=["CREATE", "UPDATE"])
 def add_labels(review: AdmissionReview, *, labels: Mapping[str, str] = MappingProxyType({})) -> Mutation:
-    """Add the labels that are not there."""
-    have = review.labels
-    missing = {key: value for key, value in labels.items() if key not in have}
+    """Add the labels that the object does not have."""
+    existing = review.labels
+    missing = {key: value for key, value in labels.items() if key not in existing}
     if not missing:
         return Allow()
-    if not have:
+    if not existing:
         return Patch([{"op": "add", "path": "/metadata/labels", "value": missing}])
     return Patch(
         [{"op": "add", "path": pointer("metadata", "labels", key), "value": value} for key, value in missing.items()]

@@ -1,10 +1,10 @@
-"""Processes gain no more rights than the one that started them, by set-user-ID files or otherwise.
+"""Requires ``allowPrivilegeEscalation: false``: processes must not gain more rights than their parent process.
 
-Every container has to say so: ``allowPrivilegeEscalation`` is true where it is left out. Pods for Windows may not have
-it and need none.
+Kubernetes allows privilege escalation by default, for example by set-user-ID files, so every container must set the
+field. Pods for Windows cannot set it and are exempt.
 
 Parameters:
-    exempt_images: images whose containers may do without: references, or beginnings of them with a final ``*``.
+    exempt_images: images to exempt: references, or prefixes of one registry such as ``registry.example.com/base/*``.
 
 Allowed, with ``exempt_images=["registry.example.com/sudo:1"]``::
 
@@ -20,28 +20,18 @@ Denied::
 
 from collections.abc import Iterator, Sequence
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, deny_new, field, validating
 
 
-@validating(
-    "pods",
-    "pods/ephemeralcontainers",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/ephemeralcontainers", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def allow_privilege_escalation(review: AdmissionReview, *, exempt_images: Sequence[str] = ()) -> Decision:
-    """Deny objects with a container that does not rule out privilege escalation."""
-    found = introduced(review, lambda each: _violations(each, exempt_images))
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny containers that allow privilege escalation."""
+    return deny_new(review, _violations, exempt_images)
 
 
 def _violations(review: AdmissionReview, exempt_images: Sequence[str]) -> Iterator[str]:
     if field(review.pod(), "spec.os.name", str) == "windows":
         return
-    for container in review.containers():
-        allowed = field(container.spec, "securityContext.allowPrivilegeEscalation", bool)
-        if allowed is not False and not container.is_of(exempt_images):
-            yield f"container {container.name}: securityContext.allowPrivilegeEscalation must be false"
+    for container in review.containers(except_images=exempt_images):
+        if field(container.spec, "securityContext.allowPrivilegeEscalation", bool) is not False:
+            yield f"{container}: securityContext.allowPrivilegeEscalation must be false"

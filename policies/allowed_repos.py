@@ -1,11 +1,11 @@
-"""Pods use images from known places alone.
+"""Requires images to come from certain registries or repositories.
 
-A place is a registry, or a path in it, compared part by part: ``registry.example.com`` does not let in
-``registry.example.com.evil.org``, nor ``registry.example.com/team`` the repository ``registry.example.com/teamster``.
-Every container counts, and every volume that is filled from an image.
+Paths are compared component by component: ``registry.example.com`` does not match ``registry.example.com.evil.org``,
+and ``registry.example.com/team`` does not match ``registry.example.com/teamster``. The images of all containers and of
+volumes are checked.
 
 Parameters:
-    repos: registries such as ``registry.example.com``, and paths in them such as ``docker.io/library``.
+    repos: registries such as ``registry.example.com``, or paths in a registry such as ``docker.io/library``.
 
 Allowed, with ``repos=["registry.example.com"]``::
 
@@ -18,28 +18,19 @@ Denied::
 
 from collections.abc import Iterator, Sequence
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, Image, introduced, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, Image, deny_new, validating
 
 
-@validating(
-    "pods",
-    "pods/ephemeralcontainers",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/ephemeralcontainers", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def allowed_repos(review: AdmissionReview, *, repos: Sequence[str] = ("registry.k8s.io",)) -> Decision:
-    """Deny objects with an image, of a container of whichever kind or of a volume, that comes from elsewhere."""
-    strange = introduced(review, lambda each: _strange(each, repos))
-    if not strange:
-        return Allow()
-    return Deny(f"images from outside {', '.join(repos)}: {', '.join(strange)}")
+    """Deny images of containers and volumes that come from other repositories."""
+    return deny_new(review, _violations, repos)
 
 
-def _strange(review: AdmissionReview, repos: Sequence[str]) -> Iterator[str]:
-    return (f"{image} ({image.image})" for image in review.images() if not _is_from(image, repos))
+def _violations(review: AdmissionReview, repos: Sequence[str]) -> Iterator[str]:
+    for image in review.images():
+        if not _is_from(image, repos):
+            yield f"{image}: image {image.image} must come from {' or '.join(repos) or 'an allowed repository'}"
 
 
 def _is_from(image: Image, repos: Sequence[str]) -> bool:

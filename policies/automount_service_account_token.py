@@ -1,9 +1,8 @@
-"""Pods are not given the token of their service account, unless they ask for it in so many words.
+"""Requires ``automountServiceAccountToken: false``: few programs use the API, and a mounted token can be stolen.
 
-Few programs talk to the API server, and a token that is there can be stolen. Where a pod does not say, its service
-account decides: then the token is told by the mount that the API server has put into the containers. Pod templates
-have no such mount yet, so those that do not say are allowed, and their pods are asked. A pod that is to have a token
-mounts a ``projected`` volume at a place of its own.
+If a pod does not set the field, its service account decides. The pod is then denied if the API server added the mount
+of the token to its containers. Pod templates do not have this mount yet: if they do not set the field they are allowed,
+and their pods are checked. A pod that needs a token can mount a ``projected`` volume at another path.
 
 Allowed::
 
@@ -17,34 +16,25 @@ Denied::
 from collections.abc import Iterator
 from posixpath import normpath
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, items, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, deny_new, field, items, validating
 
-PLACE = "/var/run/secrets/kubernetes.io/serviceaccount"
+MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
-@validating(
-    "pods",
-    "pods/ephemeralcontainers",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/ephemeralcontainers", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def automount_service_account_token(review: AdmissionReview) -> Decision:
-    """Deny pods that mount the token, or are given it."""
-    found = introduced(review, _violations)
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny pods that mount the token of their service account."""
+    return deny_new(review, _violations)
 
 
 def _violations(review: AdmissionReview) -> Iterator[str]:
     pod = review.pod()
-    wanted = field(pod, "spec.automountServiceAccountToken", bool)
-    if wanted:
+    automount = field(pod, "spec.automountServiceAccountToken", bool)
+    if automount:
         yield "automountServiceAccountToken must be false"
-    if wanted is not None:
+    if automount is not None:
         return
     for container in review.containers():
         for mount in items(container.spec, "volumeMounts", dict):
-            if normpath(field(mount, "mountPath", str) or "") == PLACE:
-                yield f"{container} has the service account's token, automountServiceAccountToken must be false"
+            if normpath(field(mount, "mountPath", str) or "") == MOUNT_PATH:
+                yield f"{container} mounts the service account token: automountServiceAccountToken must be false"

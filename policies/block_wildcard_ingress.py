@@ -1,7 +1,7 @@
-"""Ingresses name the hosts that they serve: who serves all of them takes the traffic of others.
+"""Requires Ingresses to name their hosts: an Ingress for all hosts receives the traffic of other users.
 
-A rule without a host serves every host, and one with ``*`` many. A default backend is given what no rule takes,
-whatever its host, so that is refused as well.
+A rule without a host matches every host, and a host with ``*`` many hosts. A default backend receives all requests that
+no rule matches, so it is denied too.
 
 Allowed::
 
@@ -18,23 +18,22 @@ Denied::
 
 from collections.abc import Iterator
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, items, validating
+from webhooks import AdmissionReview, Decision, deny_new, field, items, validating
 
 
 @validating("networking.k8s.io/ingresses", "extensions/ingresses", operations=["CREATE", "UPDATE"])
 def block_wildcard_ingress(review: AdmissionReview) -> Decision:
-    """Deny Ingresses that serve hosts which they do not name."""
-    found = introduced(review, _violations)
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny Ingresses that match hosts which they do not name."""
+    return deny_new(review, _violations)
 
 
 def _violations(review: AdmissionReview) -> Iterator[str]:
     for rule in items(review.target, "spec.rules", dict):
         host = field(rule, "host", str)
         if not host:
-            yield "spec.rules: a rule without a host serves every host, name one"
+            yield "spec.rules: a rule without a host matches every host: set its host"
         elif "*" in host:
-            yield f"spec.rules: {host} is not one host, name each"
-    for name in ("defaultBackend", "backend"):  # the latter in older versions
+            yield f"spec.rules: {host} matches more than one host: name each host"
+    for name in ("defaultBackend", "backend"):  # the latter in v1beta1
         if field(review.target, f"spec.{name}", dict) is not None:
-            yield f"spec.{name} serves every host, write rules with hosts"
+            yield f"spec.{name} matches every host: use rules with hosts"

@@ -1,12 +1,12 @@
-"""Containers have no more of root's powers than they may, and drop those that they must.
+"""Limits the Linux capabilities that containers add, and requires them to drop others.
 
-Names compare without regard to case, as container runtimes do it. What a container drops together with ``ALL`` and then
-adds by itself is not dropped. Pods for Windows have none to drop.
+Names are compared without regard to case, as container runtimes do. A capability that a container drops by ``ALL`` and
+adds by its name is not dropped. Pods for Windows need not drop any.
 
 Parameters:
-    allowed_capabilities: those that containers may add, such as ``NET_BIND_SERVICE``; ``*`` for all. None unless given.
-    required_drop_capabilities: those that each container must drop, by themselves or with ``ALL``.
-    exempt_images: images whose containers may have any: references, or beginnings of them with a final ``*``.
+    allowed_capabilities: capabilities that containers may add, such as ``NET_BIND_SERVICE``; ``*`` for all.
+    required_drop_capabilities: capabilities that each container must drop, by their names or by ``ALL``.
+    exempt_images: images to exempt: references, or prefixes of one registry such as ``registry.example.com/base/*``.
 
 Allowed, with ``allowed_capabilities=["NET_BIND_SERVICE"], required_drop_capabilities=["ALL"]``::
 
@@ -21,18 +21,10 @@ Denied::
 
 from collections.abc import Iterator, Sequence
 
-from webhooks import AdmissionReview, Allow, Container, Decision, Deny, field, introduced, items, validating
+from webhooks import WORKLOADS, AdmissionReview, Container, Decision, deny_new, field, items, validating
 
 
-@validating(
-    "pods",
-    "pods/ephemeralcontainers",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/ephemeralcontainers", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def capabilities(
     review: AdmissionReview,
     *,
@@ -40,28 +32,26 @@ def capabilities(
     required_drop_capabilities: Sequence[str] = (),
     exempt_images: Sequence[str] = (),
 ) -> Decision:
-    """Deny objects with a container that adds or keeps what it must not have."""
+    """Deny containers that add other capabilities, or do not drop the required ones."""
     allowed = [name.upper() for name in allowed_capabilities]
     required = [name.upper() for name in required_drop_capabilities]
-    found = introduced(review, lambda each: _violations(each, allowed, required, exempt_images))
-    return Deny("; ".join(found)) if found else Allow()
+    return deny_new(review, _violations, allowed, required, exempt_images)
 
 
 def _violations(
     review: AdmissionReview, allowed: Sequence[str], required: Sequence[str], exempt_images: Sequence[str]
 ) -> Iterator[str]:
-    windows = field(review.pod(), "spec.os.name", str) == "windows"
-    for container in review.containers():
-        if container.is_of(exempt_images):
-            continue
+    if field(review.pod(), "spec.os.name", str) == "windows":
+        required = ()
+    expected = f"must have only {', '.join(allowed)}" if allowed else "must be empty"
+    for container in review.containers(except_images=exempt_images):
         added, dropped = _names(container, "add"), _names(container, "drop")
-        where = f"container {container.name}: securityContext.capabilities"
-        if "*" not in allowed:
-            right = f"only {', '.join(allowed)}" if allowed else "nothing"
-            yield from (f"{where}.add must have {right}, not {name}" for name in added if name not in allowed)
+        for name in added:
+            if name not in allowed and "*" not in allowed:
+                yield f"{container}: securityContext.capabilities.add {expected}, not {name}"
         for name in required:
-            if not (windows or name in dropped or ("ALL" in dropped and name not in added)):
-                yield f"{where}.drop must have {name}"
+            if name not in dropped and ("ALL" not in dropped or name in added):
+                yield f"{container}: securityContext.capabilities.drop must have {name}"
 
 
 def _names(container: Container, list_: str) -> list[str]:

@@ -1,13 +1,12 @@
-"""Containers have limits of processor time and memory, and none beyond what one container may take.
+"""Requires containers to have CPU and memory limits, up to a maximum.
 
-A limit of 0 is none: kubelets take it so. Ephemeral containers, which cannot have limits, are not asked. What a pod
-says as a whole (``spec.resources``) does not count.
+A limit of 0 means no limit to kubelets, so it is denied. Ephemeral containers, which cannot have limits, are exempt.
+Limits of the pod as a whole (``spec.resources``) do not count.
 
 Parameters:
-    cpu: the greatest limit allowed, such as ``2`` or ``500m``; empty if any will do, ``-1`` if there need be none.
-    memory: the greatest limit allowed, such as ``4Gi``; empty if any will do, ``-1`` if there need be none.
-    exempt_images: images whose containers are not asked; with a trailing ``*`` all that begin so, in a registry that
-        is always named whole.
+    cpu: the maximum CPU limit, such as ``2`` or ``500m``; empty for no maximum, ``-1`` if no limit is required.
+    memory: the maximum memory limit, such as ``4Gi``; empty for no maximum, ``-1`` if no limit is required.
+    exempt_images: images to exempt: references, or prefixes of one registry such as ``registry.example.com/base/*``.
 
 Allowed, with ``cpu="2", memory="4Gi"``::
 
@@ -20,46 +19,37 @@ Denied::
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, parse_quantity, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, deny_new, field, parse_quantity, validating
 
 
-@validating(
-    "pods",
-    "pods/resize",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/resize", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def container_limits(
     review: AdmissionReview, *, cpu: str = "", memory: str = "", exempt_images: Sequence[str] = ()
 ) -> Decision:
-    """Deny objects with an ordinary or init container that lacks a limit, or whose limit is too high."""
-    greatest = {name: value for name, value in (("cpu", cpu), ("memory", memory)) if value != "-1"}
-    found = introduced(review, lambda each: _violations(each, greatest, exempt_images))
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny regular and init containers without limits, or with limits above the maximum."""
+    maximums = {name: value for name, value in (("cpu", cpu), ("memory", memory)) if value != "-1"}
+    return deny_new(review, _violations, maximums, exempt_images)
 
 
-def _violations(review: AdmissionReview, greatest: Mapping[str, str], exempt_images: Sequence[str]) -> Iterator[str]:
-    for container in review.containers():
-        if container.kind == "ephemeralContainers" or container.is_of(exempt_images):
+def _violations(review: AdmissionReview, maximums: Mapping[str, str], exempt_images: Sequence[str]) -> Iterator[str]:
+    for container in review.containers(except_images=exempt_images):
+        if container.kind == "ephemeralContainers":
             continue
-        limits = field(container.spec, "resources.limits", dict) or {}
-        for resource, most in greatest.items():
-            problem = _problem(limits.get(resource), most)
+        for name, maximum in maximums.items():
+            limits = field(container.spec, "resources.limits", dict) or {}
+            problem = _problem(limits.get(name), maximum)
             if problem:
-                yield f"{container}: {resource} limit {problem}"
+                yield f"{container}: resources.limits.{name} {problem}"
 
 
-def _problem(limit: object, most: str) -> str:
-    allowed = f", at most {most} is allowed" if most else ""
+def _problem(limit: object, maximum: str) -> str:
+    remedy = f": set it to at most {maximum}" if maximum else ""
     if limit is None:
-        return f"is missing{allowed}"
+        return f"is missing{remedy}"
     try:
         amount = parse_quantity(limit)
     except ValueError as error:
         return f"is an {error}"
     if amount <= 0:
-        return f"{limit} is none{allowed}"
-    return f"{limit} is too high{allowed}" if most and amount > parse_quantity(most) else ""
+        return f"is {limit}, which means no limit{remedy}"
+    return f"is {limit}{remedy}" if maximum and amount > parse_quantity(maximum) else ""

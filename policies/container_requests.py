@@ -1,13 +1,12 @@
-"""Containers request processor time and memory, and no more than one container may reserve.
+"""Requires containers to have CPU and memory requests, up to a maximum.
 
-What a container does not request it requests by its limit, as API servers have it. Ephemeral containers, which cannot
-have requests, are not asked. What a pod says as a whole (``spec.resources``) does not count.
+If a request is missing, the limit counts as the request, as in API servers. Ephemeral containers, which cannot have
+requests, are exempt. Requests of the pod as a whole (``spec.resources``) do not count.
 
 Parameters:
-    cpu: the greatest request allowed, such as ``2`` or ``500m``; empty if any will do, ``-1`` if there need be none.
-    memory: the greatest request allowed, such as ``4Gi``; empty if any will do, ``-1`` if there need be none.
-    exempt_images: images whose containers are not asked; with a trailing ``*`` all that begin so, in a registry that
-        is always named whole.
+    cpu: the maximum CPU request, such as ``2`` or ``500m``; empty for no maximum, ``-1`` if no request is required.
+    memory: the maximum memory request, such as ``4Gi``; empty for no maximum, ``-1`` if no request is required.
+    exempt_images: images to exempt: references, or prefixes of one registry such as ``registry.example.com/base/*``.
 
 Allowed, with ``cpu="2", memory="4Gi"``::
 
@@ -20,46 +19,37 @@ Denied::
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, parse_quantity, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, deny_new, field, parse_quantity, validating
 
 
-@validating(
-    "pods",
-    "pods/resize",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/resize", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def container_requests(
     review: AdmissionReview, *, cpu: str = "", memory: str = "", exempt_images: Sequence[str] = ()
 ) -> Decision:
-    """Deny objects with an ordinary or init container that lacks a request, or whose request is too high."""
-    greatest = {name: value for name, value in (("cpu", cpu), ("memory", memory)) if value != "-1"}
-    found = introduced(review, lambda each: _violations(each, greatest, exempt_images))
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny regular and init containers without requests, or with requests above the maximum."""
+    maximums = {name: value for name, value in (("cpu", cpu), ("memory", memory)) if value != "-1"}
+    return deny_new(review, _violations, maximums, exempt_images)
 
 
-def _violations(review: AdmissionReview, greatest: Mapping[str, str], exempt_images: Sequence[str]) -> Iterator[str]:
-    for container in review.containers():
-        if container.kind == "ephemeralContainers" or container.is_of(exempt_images):
+def _violations(review: AdmissionReview, maximums: Mapping[str, str], exempt_images: Sequence[str]) -> Iterator[str]:
+    for container in review.containers(except_images=exempt_images):
+        if container.kind == "ephemeralContainers":
             continue
         requests = field(container.spec, "resources.requests", dict) or {}
         limits = field(container.spec, "resources.limits", dict) or {}
-        for resource, most in greatest.items():
-            request = requests.get(resource)
-            problem = _problem(limits.get(resource) if request is None else request, most)
+        for name, maximum in maximums.items():
+            request = requests.get(name)
+            problem = _problem(limits.get(name) if request is None else request, maximum)
             if problem:
-                yield f"{container}: {resource} request {problem}"
+                yield f"{container}: resources.requests.{name} {problem}"
 
 
-def _problem(request: object, most: str) -> str:
-    allowed = f", at most {most} is allowed" if most else ""
+def _problem(request: object, maximum: str) -> str:
+    remedy = f": set it to at most {maximum}" if maximum else ""
     if request is None:
-        return f"is missing{allowed}"
+        return f"is missing{remedy}"
     try:
         amount = parse_quantity(request)
     except ValueError as error:
         return f"is an {error}"
-    return f"{request} is too high{allowed}" if most and amount > parse_quantity(most) else ""
+    return f"is {request}{remedy}" if maximum and amount > parse_quantity(maximum) else ""

@@ -1,14 +1,13 @@
-"""Containers may take no more than so many times what they request, so that nodes are not promised to many at once.
+"""Limits the ratio of limits to requests of containers, so that nodes are not overcommitted.
 
-Both resources must be limited, and a limit of 0 is none: kubelets take it so. What a container does not request it
-requests by its limit, as API servers have it. Ephemeral containers, which can have neither, are not asked. What a pod
-says as a whole (``spec.resources``) does not count.
+Both CPU and memory limits are required. A limit of 0 means no limit to kubelets, so it is denied. If a request is
+missing, the limit counts as the request, as in API servers. Ephemeral containers, which have neither, are exempt.
+Resources of the pod as a whole (``spec.resources``) do not count.
 
 Parameters:
-    ratio: how many times its request a limit may be.
-    cpu_ratio: the same for processor time alone; empty for the same.
-    exempt_images: images whose containers are not asked; with a trailing ``*`` all that begin so, in a registry that
-        is always named whole.
+    ratio: the maximum ratio of a limit to its request.
+    cpu_ratio: the maximum ratio for CPU; empty for that of ``ratio``.
+    exempt_images: images to exempt: references, or prefixes of one registry such as ``registry.example.com/base/*``.
 
 Allowed, with ``ratio="2", cpu_ratio="10"``::
 
@@ -29,48 +28,40 @@ Denied::
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, parse_quantity, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, deny_new, field, parse_quantity, validating
 
 
-@validating(
-    "pods",
-    "pods/resize",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/resize", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def container_resource_ratios(
     review: AdmissionReview, *, ratio: str = "2", cpu_ratio: str = "", exempt_images: Sequence[str] = ()
 ) -> Decision:
-    """Deny objects with an ordinary or init container whose limit is missing, or too far beyond its request."""
+    """Deny regular and init containers without limits, or with limits too far above the requests."""
     ratios = {"cpu": cpu_ratio or ratio, "memory": ratio}
-    found = introduced(review, lambda each: _violations(each, ratios, exempt_images))
-    return Deny("; ".join(found)) if found else Allow()
+    return deny_new(review, _violations, ratios, exempt_images)
 
 
 def _violations(review: AdmissionReview, ratios: Mapping[str, str], exempt_images: Sequence[str]) -> Iterator[str]:
-    for container in review.containers():
-        if container.kind == "ephemeralContainers" or container.is_of(exempt_images):
+    for container in review.containers(except_images=exempt_images):
+        if container.kind == "ephemeralContainers":
             continue
         limits = field(container.spec, "resources.limits", dict) or {}
         requests = field(container.spec, "resources.requests", dict) or {}
-        for resource, ratio in ratios.items():
-            problem = _problem(limits.get(resource), requests.get(resource), ratio)
+        for name, ratio in ratios.items():
+            problem = _problem(limits.get(name), requests.get(name), ratio)
             if problem:
-                yield f"{container}: {resource} {problem}"
+                yield f"{container}: resources.limits.{name} {problem}"
 
 
 def _problem(limit: object, request: object, ratio: str) -> str:
     if limit is None:
-        return "limit is missing"
+        return "is missing"
+    request = limit if request is None else request
     try:
-        most, least = parse_quantity(limit), parse_quantity(limit if request is None else request)
+        limit_amount, request_amount = parse_quantity(limit), parse_quantity(request)
     except ValueError as error:
-        return f"has an {error}"
-    if most <= 0:
-        return f"limit {limit} is none"
-    if most <= least * parse_quantity(ratio):
+        return f"or its request is an {error}"
+    if limit_amount <= 0:
+        return f"is {limit}, which means no limit"
+    if limit_amount <= request_amount * parse_quantity(ratio):
         return ""
-    return f"limit {limit} is more than {ratio} times its request" + ("" if request is None else f" {request}")
+    return f"is {limit}: set it to at most {ratio} times the request, which is {request}"

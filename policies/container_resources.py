@@ -1,14 +1,13 @@
-"""Containers say what they need and what they may take at most, so that pods are placed well and none starves others.
+"""Requires containers to have certain resource requests and limits.
 
-A limit of 0 is none: kubelets take it so. What a container does not request it requests by its limit, as API servers
-have it. Ephemeral containers, which can have neither, are not asked. What a pod says as a whole
-(``spec.resources``) does not count.
+A limit of 0 means no limit to kubelets, so it is denied. If a request is missing, the limit counts as the request, as
+in API servers. Ephemeral containers, which have neither, are exempt. Resources of the pod as a whole
+(``spec.resources``) do not count.
 
 Parameters:
-    limits: the resources that must be limited, such as ``cpu``, ``memory`` or ``ephemeral-storage``.
-    requests: the resources that must be requested.
-    exempt_images: images whose containers are not asked; with a trailing ``*`` all that begin so, in a registry that
-        is always named whole.
+    limits: the resources that need a limit, such as ``cpu``, ``memory`` or ``ephemeral-storage``.
+    requests: the resources that need a request.
+    exempt_images: images to exempt: references, or prefixes of one registry such as ``registry.example.com/base/*``.
 
 Allowed, with ``limits=["memory"], requests=["cpu", "memory"]``::
 
@@ -22,18 +21,10 @@ Denied::
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, parse_quantity, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, deny_new, field, parse_quantity, validating
 
 
-@validating(
-    "pods",
-    "pods/resize",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/resize", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def container_resources(
     review: AdmissionReview,
     *,
@@ -41,30 +32,29 @@ def container_resources(
     requests: Sequence[str] = ("cpu", "memory"),
     exempt_images: Sequence[str] = (),
 ) -> Decision:
-    """Deny objects with an ordinary or init container that lacks one of the limits or requests."""
-    found = introduced(review, lambda each: _violations(each, limits, requests, exempt_images))
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny regular and init containers without one of the limits or requests."""
+    return deny_new(review, _violations, limits, requests, exempt_images)
 
 
 def _violations(
     review: AdmissionReview, limits: Sequence[str], requests: Sequence[str], exempt_images: Sequence[str]
 ) -> Iterator[str]:
-    for container in review.containers():
-        if container.kind == "ephemeralContainers" or container.is_of(exempt_images):
+    for container in review.containers(except_images=exempt_images):
+        if container.kind == "ephemeralContainers":
             continue
-        limited = field(container.spec, "resources.limits", dict) or {}
-        requested = field(container.spec, "resources.requests", dict) or {}
+        existing_limits = field(container.spec, "resources.limits", dict) or {}
+        existing_requests = field(container.spec, "resources.requests", dict) or {}
         for name in limits:
-            if _amount(limited.get(name)) <= 0:
-                yield f"{container} has no {name} limit"
+            if _amount(existing_limits.get(name)) <= 0:
+                yield f"{container}: resources.limits.{name} is missing"
         for name in requests:
-            request = requested.get(name)
-            if _amount(limited.get(name) if request is None else request) < 0:
-                yield f"{container} has no {name} request"
+            request = existing_requests.get(name)
+            if _amount(existing_limits.get(name) if request is None else request) < 0:
+                yield f"{container}: resources.requests.{name} is missing"
 
 
 def _amount(value: object) -> Fraction | int:
-    """Of a quantity; less than nothing if it is none."""
+    """Return the amount of a quantity; -1 if it is missing or invalid."""
     try:
         return parse_quantity(value)
     except ValueError:

@@ -1,14 +1,13 @@
-"""Containers request what they need and stop at a limit, if need be the ones given here.
+"""Sets resource requests and limits of containers that have none.
 
-A container that requests nothing is put onto nodes that are full, and one without a limit takes what others need. What
-a container says for itself stays: each resource is filled in alone, and a limit is never below what the container
-requests. Where it has a limit alone, that is its request too, as the API has it. Ephemeral containers may have no
-resources, and pods that say theirs as a whole (``spec.resources``) are left alone. Pods get it when they are made,
-whoever makes them.
+A container without requests may be placed on a full node, and one without limits may starve others. Each resource is
+set separately, and existing values are kept. A limit is never set below the request. A container that has only a limit
+needs no request, because API servers use the limit. Ephemeral containers, which cannot have resources, and pods that
+set them as a whole (``spec.resources``) are not changed. Pods are changed when they are created, not their workloads.
 
 Parameters:
-    requests: quantities by the resource's name, for containers that request nothing of it.
-    limits: likewise, for containers without a limit of it.
+    requests: quantities by resource name, for containers without a request.
+    limits: quantities by resource name, for containers without a limit.
 
 Changed, with ``requests={"cpu": "100m", "memory": "64Mi"}, limits={"memory": "128Mi"}``::
 
@@ -17,7 +16,7 @@ Changed, with ``requests={"cpu": "100m", "memory": "64Mi"}, limits={"memory": "1
     spec:
       containers: [{name: web, image: web, resources: {requests: {cpu: 100m, memory: 1Gi}, limits: {memory: 1Gi}}}]
 
-Left as it is::
+Unchanged::
 
     spec: {containers: [{name: web, image: web, resources: {limits: {cpu: "1", memory: 1Gi}}}]}
 """
@@ -36,29 +35,33 @@ def default_resources(
     requests: Mapping[str, str] = MappingProxyType({"cpu": "100m", "memory": "128Mi"}),
     limits: Mapping[str, str] = MappingProxyType({}),
 ) -> Mutation:
-    """Give containers the requests and limits that they lack."""
+    """Set the missing requests and limits."""
     if field(review.object, "spec.resources", dict):
         return Allow()
     for container in review.containers():
         if container.kind != "ephemeralContainers":
-            _complete(container.spec, requests, limits)
+            _set_defaults(container.spec, requests, limits)
     return Replace(review.object)
 
 
-def _complete(container: dict[str, Any], requests: Mapping[str, str], limits: Mapping[str, str]) -> None:
+def _set_defaults(container: dict[str, Any], requests: Mapping[str, str], limits: Mapping[str, str]) -> None:
     resources = field(container, "resources", dict) or {}
     own_requests, own_limits = (field(resources, name, dict) or {} for name in ("requests", "limits"))
-    lacking = {name: value for name, value in requests.items() if name not in own_requests and name not in own_limits}
-    requested = {**own_requests, **lacking}
-    limited = {name: _at_least(requested.get(name), value) for name, value in limits.items() if name not in own_limits}
-    added = {"requests": requested} if lacking else {}
-    if limited:
-        added["limits"] = {**own_limits, **limited}
-    if added:
-        container["resources"] = {**resources, **added}
+    new_requests = {
+        name: value for name, value in requests.items() if name not in own_requests and name not in own_limits
+    }
+    all_requests = {**own_requests, **new_requests}
+    new_limits = {
+        name: _at_least(all_requests.get(name), value) for name, value in limits.items() if name not in own_limits
+    }
+    changed = {"requests": all_requests} if new_requests else {}
+    if new_limits:
+        changed["limits"] = {**own_limits, **new_limits}
+    if changed:
+        container["resources"] = {**resources, **changed}
 
 
-def _at_least(requested: str | None, limit: str) -> str:
-    if requested is None or parse_quantity(requested) <= parse_quantity(limit):
+def _at_least(request: str | None, limit: str) -> str:
+    if request is None or parse_quantity(request) <= parse_quantity(limit):
         return limit
-    return requested
+    return request

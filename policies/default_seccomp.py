@@ -1,12 +1,12 @@
-"""Pods run under a seccomp profile, if need be the container runtime's own.
+"""Sets the seccomp profile of pods that have none, by default to the profile of the container runtime.
 
-A pod that says nothing runs unconfined on many clusters. What a pod says for itself stays, and what a container says
-for itself counts before it; pods for Windows, which knows no such profiles, are left alone. Pods get it when they are
-made, whoever makes them; a workload's template stays as its author wrote it, as to change it would start all its pods
-anew. Where `seccomp` or `pod_security_standards` looks at workloads too, templates have to say it themselves.
+Many clusters run pods without a profile unconfined. Profiles of the pod and of its containers are kept. Pods for
+Windows, which have no seccomp profiles, are not changed. Pods are changed when they are created, not their workloads,
+because a changed template restarts all pods. If `seccomp` or `pod_security_standards` also checks workloads, their
+templates must set a profile.
 
 Parameters:
-    profile: the profile's type, ``RuntimeDefault`` or ``Unconfined``.
+    profile: the type of the profile, ``RuntimeDefault`` or ``Unconfined``.
 
 Changed::
 
@@ -14,7 +14,7 @@ Changed::
     ---
     spec: {containers: [{name: web, image: web}], securityContext: {seccompProfile: {type: RuntimeDefault}}}
 
-Left as it is::
+Unchanged::
 
     spec:
       containers: [{name: web, image: web}]
@@ -30,14 +30,13 @@ from webhooks import AdmissionReview, Allow, Deny, Mutation, Replace, field, mut
 def default_seccomp(
     review: AdmissionReview, *, profile: Literal["RuntimeDefault", "Unconfined"] = "RuntimeDefault"
 ) -> Mutation:
-    """Give pods without a seccomp profile one."""
+    """Set the seccomp profile if there is none."""
     pod = review.object
     spec = field(pod, "spec", dict)
     if spec is None:
-        return Deny("spec is missing: this is no pod", reason="Invalid", code=422)
+        return Deny("spec is missing: a pod must have one", reason="Invalid", code=422)
     context = field(spec, "securityContext", dict) or {}
-    own = field(context, "seccompProfile", dict)
-    if own or field(spec, "os.name", str) == "windows":
+    if field(context, "seccompProfile", dict) or field(spec, "os.name", str) == "windows":
         return Allow()
     spec["securityContext"] = {**context, "seccompProfile": {"type": profile}}
     return Replace(pod)

@@ -1,11 +1,11 @@
-"""Roles are not given to those who have not said who they are.
+"""Denies role bindings for unauthenticated users.
 
-Whoever reaches the API server is ``system:anonymous``, of the group ``system:unauthenticated``: what is bound to these
-is open to everybody.
+The API server treats requests without credentials as user ``system:anonymous`` in group ``system:unauthenticated``.
+Everyone who can reach the API server has the roles of these.
 
 Parameters:
-    allowed_roles: Roles and ClusterRoles that may be, such as ``system:public-info-viewer``.
-    disallow_authenticated: whether the group ``system:authenticated``, of everybody else, is refused too.
+    allowed_roles: Roles and ClusterRoles that may be bound, such as ``system:public-info-viewer``.
+    disallow_authenticated: whether to also deny bindings for the group ``system:authenticated``, all other users.
 
 Allowed, with ``allowed_roles=["system:public-info-viewer"]``::
 
@@ -24,7 +24,7 @@ Denied::
 
 from collections.abc import Iterator, Sequence
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, items, validating
+from webhooks import AdmissionReview, Decision, deny_new, field, items, validating
 
 
 @validating(
@@ -35,15 +35,14 @@ from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, 
 def disallow_anonymous(
     review: AdmissionReview, *, allowed_roles: Sequence[str] = (), disallow_authenticated: bool = False
 ) -> Decision:
-    """Deny bindings of other roles to anonymous users."""
-    refused = ["system:anonymous", "system:unauthenticated", *["system:authenticated"] * disallow_authenticated]
-    found = introduced(review, lambda each: _violations(each, allowed_roles, refused))
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny bindings of other roles to these users."""
+    subjects = ["system:anonymous", "system:unauthenticated", *["system:authenticated"] * disallow_authenticated]
+    return deny_new(review, _violations, allowed_roles, subjects)
 
 
-def _violations(review: AdmissionReview, allowed_roles: Sequence[str], refused: Sequence[str]) -> Iterator[str]:
+def _violations(review: AdmissionReview, allowed_roles: Sequence[str], denied_subjects: Sequence[str]) -> Iterator[str]:
     role = field(review.target, "roleRef.name", str)
     for subject in items(review.target, "subjects", dict):
         name = field(subject, "name", str)
-        if name in refused and role not in allowed_roles:
-            yield f"subjects: {name} may not have the role {role}"
+        if name in denied_subjects and role not in allowed_roles:
+            yield f"subjects: {name} must not have the role {role}"

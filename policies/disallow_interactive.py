@@ -1,10 +1,9 @@
-"""Containers have no terminal and no standard input to be taken over by.
+"""Denies containers with ``stdin`` or ``tty``, which give an attacker an interactive session.
 
-Ephemeral containers count too, which ``kubectl debug -it`` gives both.
+Ephemeral containers are checked too; ``kubectl debug -it`` sets both fields in them.
 
 Parameters:
-    exempt_images: images whose containers may; with a trailing ``*`` all that begin so, in a registry that is always
-        named whole.
+    exempt_images: images to exempt: references, or prefixes of one registry such as ``registry.example.com/base/*``.
 
 Allowed, with ``exempt_images=["registry.example.com/debug:1"]``::
 
@@ -17,26 +16,17 @@ Denied::
 
 from collections.abc import Iterator, Sequence
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, deny_new, field, validating
 
 
-@validating(
-    "pods",
-    "pods/ephemeralcontainers",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/ephemeralcontainers", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def disallow_interactive(review: AdmissionReview, *, exempt_images: Sequence[str] = ()) -> Decision:
-    """Deny objects with a container, of whichever kind, that has ``stdin`` or ``tty``."""
-    found = introduced(review, lambda each: _violations(each, exempt_images))
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny containers of all kinds with ``stdin`` or ``tty``."""
+    return deny_new(review, _violations, exempt_images)
 
 
 def _violations(review: AdmissionReview, exempt_images: Sequence[str]) -> Iterator[str]:
-    for container in review.containers():
+    for container in review.containers(except_images=exempt_images):
         for name in ("stdin", "tty"):
-            if field(container.spec, name, bool) and not container.is_of(exempt_images):
+            if field(container.spec, name, bool):
                 yield f"{container}: {name} must be false"

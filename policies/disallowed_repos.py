@@ -1,12 +1,11 @@
-"""Pods use no images from places that are closed to them.
+"""Denies images from certain registries or repositories.
 
-A place is a registry, or a path in it, compared part by part: ``docker.io/team`` does not close ``docker.io/teamster``.
-A name by itself, such as ``nginx``, closes the official image at ``docker.io`` and whatever that account publishes
-there. Every container counts, and every volume that is filled from an image. An image that cannot be read is refused,
-for nobody can tell where it is from.
+Paths are compared component by component: ``docker.io/team`` does not match ``docker.io/teamster``. A single name such
+as ``nginx`` matches the official image on ``docker.io``, and the repositories of the account with that name. The images
+of all containers and of volumes are checked. Invalid image references are denied.
 
 Parameters:
-    repos: registries such as ``registry.example.com``, and paths in them such as ``docker.io/library``.
+    repos: registries such as ``registry.example.com``, or paths in a registry such as ``docker.io/library``.
 
 Allowed, with ``repos=["k8s.gcr.io"]``::
 
@@ -19,22 +18,13 @@ Denied::
 
 from collections.abc import Iterator, Sequence
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, ImageReference, introduced, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, ImageReference, deny_new, validating
 
 
-@validating(
-    "pods",
-    "pods/ephemeralcontainers",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/ephemeralcontainers", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def disallowed_repos(review: AdmissionReview, *, repos: Sequence[str] = ("k8s.gcr.io",)) -> Decision:
-    """Deny objects with an image, of a container of whichever kind or of a volume, from one of the places."""
-    found = introduced(review, lambda each: _violations(each, repos))
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny images of containers and volumes that come from one of the repositories."""
+    return deny_new(review, _violations, repos)
 
 
 def _violations(review: AdmissionReview, repos: Sequence[str]) -> Iterator[str]:
@@ -42,14 +32,14 @@ def _violations(review: AdmissionReview, repos: Sequence[str]) -> Iterator[str]:
         try:
             reference = image.reference
         except ValueError:
-            yield f"{image}: {image.image!r} is no image"
+            yield f"{image}: {image.image!r} is not a valid image reference"
             continue
-        closed = [repo for repo in repos if _is_from(reference, repo)]
-        if closed:
-            yield f"{image}: {image.image} is from {closed[0]}, which is not allowed"
+        repo = next((repo for repo in repos if _is_from(reference, repo)), None)
+        if repo is not None:
+            yield f"{image}: image {image.image} must not come from {repo}"
 
 
 def _is_from(reference: ImageReference, repo: str) -> bool:
     name = repo.removeprefix("index.").removeprefix("docker.io/")
-    official = reference.registry == "docker.io" and reference.repository == f"library/{name}"
-    return reference.within(repo) or official
+    is_official = reference.registry == "docker.io" and reference.repository == f"library/{name}"
+    return is_official or reference.within(repo)

@@ -1,11 +1,11 @@
-"""Images have a tag, and not one that means another image tomorrow, such as ``latest``.
+"""Requires images to have a tag, and denies tags that are moved to new images, such as ``latest``.
 
-An image with a digest is always the same, so whatever tag stands before that is allowed, or none. Every container
-counts, and every volume that is filled from an image. An image that cannot be read is refused.
+An image with a digest never changes, so it may have any tag or none. The images of all containers and of volumes are
+checked. Invalid image references are denied.
 
 Parameters:
-    tags: the tags that are not allowed. Having no tag never is.
-    exempt_images: images that may; with a trailing ``*`` all that begin so, in a registry that is always named whole.
+    tags: the tags to deny.
+    exempt_images: images to exempt: references, or prefixes of one registry such as ``registry.example.com/base/*``.
 
 Allowed, with ``tags=["latest", "dev"]``::
 
@@ -18,30 +18,21 @@ Denied::
 
 from collections.abc import Iterator, Sequence
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, Image, introduced, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, Image, deny_new, validating
 
 
-@validating(
-    "pods",
-    "pods/ephemeralcontainers",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/ephemeralcontainers", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def disallowed_tags(
     review: AdmissionReview, *, tags: Sequence[str] = ("latest",), exempt_images: Sequence[str] = ()
 ) -> Decision:
-    """Deny objects with an image, of whichever container or volume, without a tag or with one of these."""
-    found = introduced(review, lambda each: _violations(each, tags, exempt_images))
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny images of containers and volumes without a tag, or with one of the tags."""
+    return deny_new(review, _violations, tags, exempt_images)
 
 
 def _violations(review: AdmissionReview, tags: Sequence[str], exempt_images: Sequence[str]) -> Iterator[str]:
-    for image in review.images():
+    for image in review.images(except_images=exempt_images):
         problem = _problem(image, tags)
-        if problem and not image.is_of(exempt_images):
+        if problem:
             yield f"{image}: {problem}"
 
 
@@ -49,9 +40,9 @@ def _problem(image: Image, tags: Sequence[str]) -> str:
     try:
         reference = image.reference
     except ValueError:
-        return f"{image.image!r} is no image"
+        return f"{image.image!r} is not a valid image reference"
     if reference.digest:
         return ""
     if reference.tag == "latest" and not image.image.endswith(":latest"):
-        return f"{image.image} has no tag"
-    return f"the tag of {image.image} is not allowed" if reference.tag in tags else ""
+        return f"image {image.image} must have a tag"
+    return f"image {image.image} must have another tag" if reference.tag in tags else ""

@@ -1,11 +1,10 @@
-"""Containers have a limit of the node's disk that they fill, and none beyond what one container may take.
+"""Requires containers to have a limit of ephemeral storage on the node, up to a maximum.
 
-A limit of 0 is none: kubelets take it so. Ephemeral containers, which cannot have limits, are not asked.
+A limit of 0 means no limit to kubelets, so it is denied. Ephemeral containers, which cannot have limits, are exempt.
 
 Parameters:
-    ephemeral_storage: the greatest limit allowed, such as ``500Mi``; empty if any will do.
-    exempt_images: images whose containers are not asked; with a trailing ``*`` all that begin so, in a registry that
-        is always named whole.
+    ephemeral_storage: the maximum limit, such as ``500Mi``; empty for no maximum.
+    exempt_images: images to exempt: references, or prefixes of one registry such as ``registry.example.com/base/*``.
 
 Allowed, with ``ephemeral_storage="1Gi"``::
 
@@ -18,36 +17,35 @@ Denied::
 
 from collections.abc import Iterator, Sequence
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, parse_quantity, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, deny_new, field, parse_quantity, validating
 
 
-@validating("pods", "replicationcontrollers", "podtemplates", "apps/*", "batch/*", operations=["CREATE", "UPDATE"])
+@validating("pods", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def ephemeral_storage_limit(
     review: AdmissionReview, *, ephemeral_storage: str = "", exempt_images: Sequence[str] = ()
 ) -> Decision:
-    """Deny objects with an ordinary or init container that lacks the limit, or whose limit is too high."""
-    found = introduced(review, lambda each: _violations(each, ephemeral_storage, exempt_images))
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny regular and init containers without the limit, or with a limit above the maximum."""
+    return deny_new(review, _violations, ephemeral_storage, exempt_images)
 
 
-def _violations(review: AdmissionReview, most: str, exempt_images: Sequence[str]) -> Iterator[str]:
-    for container in review.containers():
-        if container.kind == "ephemeralContainers" or container.is_of(exempt_images):
+def _violations(review: AdmissionReview, maximum: str, exempt_images: Sequence[str]) -> Iterator[str]:
+    for container in review.containers(except_images=exempt_images):
+        if container.kind == "ephemeralContainers":
             continue
         limits = field(container.spec, "resources.limits", dict) or {}
-        problem = _problem(limits.get("ephemeral-storage"), most)
+        problem = _problem(limits.get("ephemeral-storage"), maximum)
         if problem:
-            yield f"{container}: ephemeral-storage limit {problem}"
+            yield f"{container}: resources.limits.ephemeral-storage {problem}"
 
 
-def _problem(limit: object, most: str) -> str:
-    allowed = f", at most {most} is allowed" if most else ""
+def _problem(limit: object, maximum: str) -> str:
+    remedy = f": set it to at most {maximum}" if maximum else ""
     if limit is None:
-        return f"is missing{allowed}"
+        return f"is missing{remedy}"
     try:
         amount = parse_quantity(limit)
     except ValueError as error:
         return f"is an {error}"
     if amount <= 0:
-        return f"{limit} is none{allowed}"
-    return f"{limit} is too high{allowed}" if most and amount > parse_quantity(most) else ""
+        return f"is {limit}, which means no limit{remedy}"
+    return f"is {limit}{remedy}" if maximum and amount > parse_quantity(maximum) else ""

@@ -1,9 +1,9 @@
-"""Services take no traffic for addresses of others: ``externalIPs`` may hold none but these.
+"""Allows only certain addresses in the ``externalIPs`` of Services.
 
-Whoever may write Services could else take the traffic of any address inside the cluster (CVE-2020-8554).
+Otherwise, users who may create Services can receive the traffic for any address inside the cluster (CVE-2020-8554).
 
 Parameters:
-    allowed_ips: addresses, each the same however it is written.
+    allowed_ips: the allowed IP addresses, in any notation.
 
 Allowed, with ``allowed_ips=["203.0.113.7"]``::
 
@@ -21,26 +21,25 @@ Denied::
 from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, introduced, items, validating
+from webhooks import AdmissionReview, Decision, deny_new, items, validating
 
 
 @validating("core/services", operations=["CREATE", "UPDATE"])
 def external_ips(review: AdmissionReview, *, allowed_ips: Sequence[str] = ()) -> Decision:
     """Deny Services with other external addresses."""
-    found = introduced(review, lambda each: _violations(each, allowed_ips))
-    return Deny("; ".join(found)) if found else Allow()
+    return deny_new(review, _violations, allowed_ips)
 
 
 def _violations(review: AdmissionReview, allowed_ips: Sequence[str]) -> Iterator[str]:
-    known = f", but {', '.join(allowed_ips)}" if allowed_ips else ""
-    for each in items(review.target, "spec.externalIPs", str):
-        if not _is_one_of(each, allowed_ips):
-            yield f"spec.externalIPs: {each} is not allowed{known}"
+    expected = f"must have only {', '.join(allowed_ips)}" if allowed_ips else "must be empty"
+    for address in items(review.target, "spec.externalIPs", str):
+        if not _is_allowed(address, allowed_ips):
+            yield f"spec.externalIPs {expected}, not {address}"
 
 
-def _is_one_of(text: str, allowed_ips: Sequence[str]) -> bool:
+def _is_allowed(text: str, allowed_ips: Sequence[str]) -> bool:
     try:
         address = ip_address(text)
     except ValueError:
         return False
-    return any(address == ip_address(each) for each in allowed_ips)
+    return any(address == ip_address(allowed) for allowed in allowed_ips)

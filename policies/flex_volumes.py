@@ -1,7 +1,7 @@
-"""FlexVolumes come from known drivers alone: each is a program that runs on the node as root.
+"""Allows only certain drivers of FlexVolumes: each driver is a program that runs on the node as root.
 
 Parameters:
-    allowed_flex_volumes: each a mapping with ``driver``. None unless given.
+    allowed_flex_volumes: the allowed drivers, each as a mapping with ``driver``.
 
 Allowed, with ``allowed_flex_volumes=[{"driver": "example/lvm"}]``::
 
@@ -15,28 +15,26 @@ Denied::
 from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, items, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, deny_new, field, items, validating
 
 
 class FlexVolume(TypedDict):
-    """A driver of FlexVolumes."""
+    """An allowed driver."""
 
     driver: str
 
 
-@validating("pods", "replicationcontrollers", "podtemplates", "apps/*", "batch/*", operations=["CREATE", "UPDATE"])
+@validating("pods", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def flex_volumes(review: AdmissionReview, *, allowed_flex_volumes: Sequence[FlexVolume] = ()) -> Decision:
     """Deny pods with a FlexVolume of another driver."""
-    drivers = [each["driver"] for each in allowed_flex_volumes]
-    found = introduced(review, lambda each: _violations(each, drivers))
-    return Deny("; ".join(found)) if found else Allow()
+    return deny_new(review, _violations, [volume["driver"] for volume in allowed_flex_volumes])
 
 
 def _violations(review: AdmissionReview, drivers: Sequence[str]) -> Iterator[str]:
-    right = f"one of {', '.join(drivers)}" if drivers else "of another kind"
     for volume in items(review.pod(), "spec.volumes", dict):
         if field(volume, "flexVolume", dict) is None:
             continue
         driver = field(volume, "flexVolume.driver", str)
         if driver not in drivers:
-            yield f"volume {field(volume, 'name', str)}: flexVolume.driver {driver} must be {right}"
+            expected = " or ".join(drivers) or "an allowed driver"
+            yield f"volume {field(volume, 'name', str)}: flexVolume.driver must be {expected}, not {driver}"

@@ -1,11 +1,12 @@
-"""Pods leave alone the kernel parameters that are forbidden, or all but those that are allowed.
+"""Denies certain sysctls (kernel parameters), or all except certain ones.
 
-A kernel parameter of one pod may take from others what they need, or undo what keeps them apart. Names compare with
-dots between their parts, also where a pod writes them with slashes, as it may.
+A sysctl of one pod can take resources from other pods, or weaken their isolation. Pods may separate the parts of a name
+by dots or slashes; names are compared with dots.
 
 Parameters:
-    forbidden_sysctls: names, or beginnings of them with a final ``*``. They stay forbidden whatever else is allowed.
-    allowed_sysctls: likewise; where given, all others are forbidden. If neither is given, all are.
+    forbidden_sysctls: names, or prefixes with a final ``*``. They are denied even if ``allowed_sysctls`` matches.
+    allowed_sysctls: names, or prefixes with a final ``*``. All others are denied. If only ``forbidden_sysctls`` is set,
+        the default is ``["*"]``, else nothing.
 
 Allowed, with ``forbidden_sysctls=["kernel.*"], allowed_sysctls=["net.ipv4.tcp_*", "kernel.shm_rmid_forced"]``::
 
@@ -22,41 +23,40 @@ Denied::
 
 from collections.abc import Iterator, Sequence
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, items, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, deny_new, field, items, validating
 
 
-@validating("pods", "replicationcontrollers", "podtemplates", "apps/*", "batch/*", operations=["CREATE", "UPDATE"])
+@validating("pods", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def forbidden_sysctls(
     review: AdmissionReview,
     *,
     forbidden_sysctls: Sequence[str] = (),
     allowed_sysctls: Sequence[str] | None = None,
 ) -> Decision:
-    """Deny pods that set a kernel parameter they must not."""
+    """Deny pods that set other sysctls."""
     if allowed_sysctls is None:
         allowed_sysctls = ("*",) if forbidden_sysctls else ()
-    allowed = allowed_sysctls
-    found = introduced(review, lambda each: _violations(each, forbidden_sysctls, allowed))
-    return Deny("; ".join(found)) if found else Allow()
+    return deny_new(review, _violations, forbidden_sysctls, allowed_sysctls)
 
 
 def _violations(review: AdmissionReview, forbidden: Sequence[str], allowed: Sequence[str]) -> Iterator[str]:
     for sysctl in items(review.pod(), "spec.securityContext.sysctls", dict):
         name = field(sysctl, "name", str) or ""
-        dotted = _dotted(name)
-        if _is_among(dotted, forbidden):
-            yield f"sysctl {name} is forbidden"
-        elif not _is_among(dotted, allowed):
-            yield f"sysctl {name} is not among the allowed ({', '.join(allowed) or 'none'})"
+        dotted = _with_dots(name)
+        if _matches(dotted, forbidden):
+            yield f"securityContext.sysctls must not have {name}"
+        elif not _matches(dotted, allowed):
+            expected = f"must have only {', '.join(allowed)}" if allowed else "must be empty"
+            yield f"securityContext.sysctls {expected}, not {name}"
 
 
-def _is_among(name: str, patterns: Sequence[str]) -> bool:
-    dotted = map(_dotted, patterns)
-    return any(name.startswith(each[:-1]) if each.endswith("*") else name == each for each in dotted)
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    dotted = map(_with_dots, patterns)
+    return any(name.startswith(text[:-1]) if text.endswith("*") else name == text for text in dotted)
 
 
-def _dotted(name: str) -> str:
-    """With the slashes and dots of a name that uses slashes exchanged, as the kernel's own tool does."""
+def _with_dots(name: str) -> str:
+    """If the first separator of a name is a slash, swap its slashes and dots, as sysctl(8) does."""
     slash, dot = name.find("/"), name.find(".")
     if slash < 0 or 0 <= dot < slash:
         return name

@@ -1,11 +1,11 @@
-"""The group that owns a pod's volumes is one of those that it may have.
+"""Restricts the group that owns the volumes of a pod (``fsGroup``).
 
-Whoever names a group of another pod's files can read them where both see the same volume. Unless told otherwise a pod
-may have any group but root's, or none. Pods for Windows cannot have one and need none.
+A pod with the group of another pod's files can read them on a shared volume. By default, every group except root's is
+allowed. Pods for Windows have no such group and are exempt.
 
 Parameters:
-    rule: ``MustRunAs`` (one from the ranges), ``MayRunAs`` (one from the ranges, or none), ``RunAsAny``.
-    ranges: each a mapping with the first group, ``min``, and the last, ``max``.
+    rule: ``MustRunAs`` (a group in the ranges), ``MayRunAs`` (a group in the ranges, or none), or ``RunAsAny``.
+    ranges: ranges of group IDs, each as a mapping with ``min`` and ``max``, both inclusive.
 
 Allowed, with ``rule="MustRunAs", ranges=[{"min": 2000, "max": 2999}]``::
 
@@ -19,28 +19,27 @@ Denied::
 from collections.abc import Iterator, Sequence
 from typing import Literal, TypedDict
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, validating
+from webhooks import WORKLOADS, AdmissionReview, Allow, Decision, deny_new, field, validating
 
 
 class Range(TypedDict):
-    """The first and the last of some groups."""
+    """A range of group IDs, inclusive."""
 
     min: int
     max: int
 
 
-@validating("pods", "replicationcontrollers", "podtemplates", "apps/*", "batch/*", operations=["CREATE", "UPDATE"])
+@validating("pods", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def fs_group(
     review: AdmissionReview,
     *,
     rule: Literal["MustRunAs", "MayRunAs", "RunAsAny"] = "MayRunAs",
     ranges: Sequence[Range] = ({"min": 1, "max": 2**31 - 1},),
 ) -> Decision:
-    """Deny pods whose volumes would be of another group."""
+    """Deny pods with another group for their volumes."""
     if rule == "RunAsAny":
         return Allow()
-    found = introduced(review, lambda each: _violations(each, rule, ranges))
-    return Deny("; ".join(found)) if found else Allow()
+    return deny_new(review, _violations, rule, ranges)
 
 
 def _violations(review: AdmissionReview, rule: str, ranges: Sequence[Range]) -> Iterator[str]:
@@ -48,7 +47,7 @@ def _violations(review: AdmissionReview, rule: str, ranges: Sequence[Range]) -> 
     if pod is None or field(pod, "spec.os.name", str) == "windows":
         return
     group = field(pod, "spec.securityContext.fsGroup", int)
-    if rule == "MayRunAs" if group is None else any(each["min"] <= group <= each["max"] for each in ranges):
+    if rule == "MayRunAs" if group is None else any(range_["min"] <= group <= range_["max"] for range_ in ranges):
         return
-    told = ", ".join(f"{each['min']}-{each['max']}" for each in ranges)
-    yield f"securityContext.fsGroup must be in {told or 'no range'}, not {'absent' if group is None else group}"
+    expected = " or ".join(f"{range_['min']}-{range_['max']}" for range_ in ranges) or "an allowed range"
+    yield f"securityContext.fsGroup must be in {expected}, not {'absent' if group is None else group}"

@@ -1,14 +1,13 @@
-"""Autoscalers stay within limits, and have room to scale.
+"""Limits the replicas of HorizontalPodAutoscalers, and requires room to scale.
 
-Where ``minReplicas`` is not said it is 1. Whether the target exists is not checked, for that is no matter of the
-autoscaler alone; its kind can be.
+The default of ``minReplicas`` is 1. The policy does not check whether the target exists, only its kind.
 
 Parameters:
-    ranges: each a mapping with ``min_replicas`` and ``max_replicas``, both inclusive; the autoscaler must stay within
-        one of them.
-    minimum_replica_spread: by how much ``maxReplicas`` must be more than ``minReplicas``, at least.
-    enforce_scale_target_ref: whether the target must be a Deployment, a ReplicaSet or a StatefulSet of the group
-        ``apps``, or a ReplicationController.
+    ranges: mappings with ``min_replicas`` and ``max_replicas``, both inclusive; one of them must include the range of
+        the autoscaler.
+    minimum_replica_spread: the minimum difference of ``maxReplicas`` and ``minReplicas``.
+    enforce_scale_target_ref: whether the target must be a Deployment, ReplicaSet or StatefulSet in ``apps``, or a
+        ReplicationController.
 
 Allowed, with ``ranges=[{"min_replicas": 2, "max_replicas": 20}], minimum_replica_spread=2``::
 
@@ -26,7 +25,7 @@ Denied::
 from collections.abc import Iterator, Sequence
 from typing import Any, TypedDict
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, validating
+from webhooks import AdmissionReview, Decision, deny_new, field, validating
 
 TARGETS = (
     ("apps", "Deployment"),
@@ -37,7 +36,7 @@ TARGETS = (
 
 
 class Range(TypedDict):
-    """From so many replicas to so many, inclusive."""
+    """A range of replica counts, inclusive."""
 
     min_replicas: int
     max_replicas: int
@@ -51,32 +50,29 @@ def horizontal_pod_autoscaler(
     minimum_replica_spread: int = 1,
     enforce_scale_target_ref: bool = False,
 ) -> Decision:
-    """Deny autoscalers that leave the ranges, cannot scale, or scale something else than a workload."""
-
-    def find(each: AdmissionReview) -> Iterator[str]:
-        yield from _bounds(each.target, ranges, minimum_replica_spread)
-        if enforce_scale_target_ref:
-            yield from _target(each.target)
-
-    found = introduced(review, find)
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny autoscalers that leave the ranges, cannot scale, or have a target of another kind."""
+    return deny_new(review, _violations, ranges, minimum_replica_spread, enforce_scale_target_ref)
 
 
-def _bounds(autoscaler: dict[str, Any], ranges: Sequence[Range], spread: int) -> Iterator[str]:
-    least, most = field(autoscaler, "spec.minReplicas", int), field(autoscaler, "spec.maxReplicas", int)
-    least = 1 if least is None else least
-    if most is None:
+def _violations(
+    review: AdmissionReview, ranges: Sequence[Range], minimum_spread: int, check_target: bool
+) -> Iterator[str]:
+    minimum, maximum = (field(review.target, f"spec.{name}", int) for name in ("minReplicas", "maxReplicas"))
+    minimum = 1 if minimum is None else minimum
+    if maximum is None:
         yield "spec.maxReplicas is missing"
-        return
-    if not any(each["min_replicas"] <= least and most <= each["max_replicas"] for each in ranges):
-        allowed = " or ".join(f"{each['min_replicas']} to {each['max_replicas']}" for each in ranges)
-        yield f"spec: {least} to {most} replicas are not allowed, but {allowed or 'none'}"
-    if most - least < spread:
-        yield f"spec: {least} to {most} replicas are too close together, there must be {spread} between them"
+    else:
+        if not any(range_["min_replicas"] <= minimum and maximum <= range_["max_replicas"] for range_ in ranges):
+            allowed = " or ".join(f"{range_['min_replicas']}-{range_['max_replicas']}" for range_ in ranges)
+            yield f"spec: the replicas must be in {allowed or 'an allowed range'}, not {minimum}-{maximum}"
+        if maximum - minimum < minimum_spread:
+            yield f"spec.maxReplicas must be at least {minimum + minimum_spread}, not {maximum}"
+    if check_target:
+        yield from _target_violations(review.target)
 
 
-def _target(autoscaler: dict[str, Any]) -> Iterator[str]:
+def _target_violations(autoscaler: dict[str, Any]) -> Iterator[str]:
     version, kind = (field(autoscaler, f"spec.scaleTargetRef.{name}", str) or "" for name in ("apiVersion", "kind"))
     if (version.rpartition("/")[0], kind) not in TARGETS:
-        targets = ", ".join(" ".join(filter(None, target)) for target in TARGETS)
-        yield f"spec.scaleTargetRef: {version} {kind} is none of {targets}"
+        targets = " or ".join(" ".join(filter(None, target)) for target in TARGETS)
+        yield f"spec.scaleTargetRef must be {targets}, not {version} {kind}"

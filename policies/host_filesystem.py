@@ -1,11 +1,11 @@
-"""Pods keep out of their node's files, but for the directories that are let in.
+"""Denies volumes with files of the node (``hostPath``), except in certain directories.
 
-Paths compare part by part: ``/var/log`` holds ``/var/log/web`` and not ``/var/logs``, and a path with ``..`` is in
-none. Where a symbolic link on the node leads cannot be told from here.
+Paths are compared component by component: ``/var/log`` matches ``/var/log/web`` but not ``/var/logs``. A path with
+``..`` is never allowed. Symbolic links on the node are not resolved.
 
 Parameters:
-    allowed_host_paths: each a mapping with ``pathPrefix``, and with ``readOnly: true`` where every container must mount
-        it so. None unless given.
+    allowed_host_paths: the allowed directories, each as a mapping with ``pathPrefix``, and with ``readOnly: true`` if
+        all containers must mount it read-only.
 
 Allowed, with ``allowed_host_paths=[{"pathPrefix": "/var/log", "readOnly": True}]``::
 
@@ -24,59 +24,51 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NotRequired, TypedDict
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, items, validating
+from webhooks import WORKLOADS, AdmissionReview, Container, Decision, deny_new, field, items, validating
 
 
 class HostPath(TypedDict):
-    """A directory of the node, and whether it is for reading alone."""
+    """An allowed directory of the node."""
 
     pathPrefix: str
     readOnly: NotRequired[bool]
 
 
-@validating(
-    "pods",
-    "pods/ephemeralcontainers",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/ephemeralcontainers", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def host_filesystem(review: AdmissionReview, *, allowed_host_paths: Sequence[HostPath] = ()) -> Decision:
-    """Deny pods with a volume of the node's files that is not let in."""
-    found = introduced(review, lambda each: _violations(each, allowed_host_paths))
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny pods that mount other directories of the node, or mount them writable."""
+    return deny_new(review, _violations, allowed_host_paths)
 
 
 def _violations(review: AdmissionReview, allowed: Sequence[HostPath]) -> Iterator[str]:
-    right = ", ".join(each["pathPrefix"] for each in allowed)
     for volume in items(review.pod(), "spec.volumes", dict):
         if field(volume, "hostPath", dict) is None:
             continue
         name, path = field(volume, "name", str) or "", field(volume, "hostPath.path", str) or ""
-        fitting = [each for each in allowed if _is_within(path, each["pathPrefix"])]
-        if not fitting:
-            told = f"in {right}" if allowed else "another kind of volume"
-            yield f"volume {name}: hostPath {path} must be {told}"
-        elif all(each.get("readOnly") for each in fitting):
-            for container in _writing(review, name):
-                yield f"container {container}: volumeMounts of {name} (hostPath {path}) must be readOnly: true"
+        matching = [host_path for host_path in allowed if _is_in(path, host_path["pathPrefix"])]
+        if not matching:
+            prefixes = " or ".join(host_path["pathPrefix"] for host_path in allowed)
+            expected = f"must be in {prefixes}" if allowed else "must be another type of volume"
+            yield f"volume {name}: hostPath {path} {expected}"
+        elif all(host_path.get("readOnly") for host_path in matching):
+            for container in _writers(review, name):
+                yield f"{container}: volumeMounts of {name} (hostPath {path}) must be readOnly: true"
 
 
-def _is_within(path: str, prefix: str) -> bool:
+def _is_in(path: str, prefix: str) -> bool:
     if not prefix or ".." in re.split(r"[/\\]", path):
         return False
-    parts, first = _parts(path), _parts(prefix)
-    return parts[: len(first)] == first
+    components, first = _components(path), _components(prefix)
+    return components[: len(first)] == first
 
 
-def _parts(path: str) -> list[str]:
-    return [part for part in path.split("/") if part not in ("", ".")]
+def _components(path: str) -> list[str]:
+    return [component for component in path.split("/") if component not in ("", ".")]
 
 
-def _writing(review: AdmissionReview, volume: str) -> Iterator[str]:
+def _writers(review: AdmissionReview, volume: str) -> Iterator[Container]:
+    """Find the containers that do not mount the volume read-only."""
     for container in review.containers():
         mounts = [mount for mount in items(container.spec, "volumeMounts", dict) if field(mount, "name", str) == volume]
         if not all(field(mount, "readOnly", bool) for mount in mounts):
-            yield container.name
+            yield container

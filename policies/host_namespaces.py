@@ -1,7 +1,7 @@
-"""Pods see their own processes and speak to them alone: none shares the node's.
+"""Denies pods that share the process or IPC namespace of the node.
 
-``hostPID`` shows every process of the node, their environment included, and ``hostIPC`` their shared memory. The node's
-network is what `host_network_ports` is about.
+``hostPID`` shows all processes of the node with their environment, and ``hostIPC`` their shared memory. See
+`host_network_ports` for the network of the node.
 
 Allowed::
 
@@ -14,14 +14,13 @@ Denied::
 
 from collections.abc import Iterator
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, deny_new, field, validating
 
 
-@validating("pods", "replicationcontrollers", "podtemplates", "apps/*", "batch/*", operations=["CREATE", "UPDATE"])
+@validating("pods", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def host_namespaces(review: AdmissionReview) -> Decision:
-    """Deny pods that share the node's processes or its interprocess communication."""
-    found = introduced(review, _violations)
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny pods with ``hostPID`` or ``hostIPC``."""
+    return deny_new(review, _violations)
 
 
 def _violations(review: AdmissionReview) -> Iterator[str]:

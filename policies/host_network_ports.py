@@ -1,14 +1,13 @@
-"""Pods stay off their node's network, and containers off its ports, but for those that are let in.
+"""Denies the network of the node to pods, and its ports to containers, except for a range of ports.
 
-On the node's network a pod reaches what listens to the node alone, and takes ports from everybody else. The API server
-gives the containers of such a pod a ``hostPort`` for every port that they name, so those must be let in too.
+A pod in the network of the node can reach services that listen only on the node. API servers set a ``hostPort`` for
+every port of such a pod, so these ports must be in the range too.
 
 Parameters:
-    host_network: whether pods may use the node's network. Images make no exception to it.
-    min: the first port of the node that containers may use.
-    max: the last one. Where but one of the two is given, the other is the first or the last there is; where neither is,
-        no port may be used.
-    exempt_images: images whose containers may use any port: references, or beginnings of them with a final ``*``.
+    host_network: whether pods may use the network of the node. ``exempt_images`` does not apply to it.
+    min: the first allowed host port; the default is 0 if ``max`` is set.
+    max: the last allowed host port; the default is 65535 if ``min`` is set. Without both, no host port is allowed.
+    exempt_images: images to exempt: references, or prefixes of one registry such as ``registry.example.com/base/*``.
 
 Allowed, with ``min=8000, max=8080``::
 
@@ -21,34 +20,25 @@ Denied::
 
 from collections.abc import Iterator, Sequence
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, items, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, deny_new, field, items, validating
 
 LAST_PORT = 65535
 
 
-@validating(
-    "pods",
-    "pods/ephemeralcontainers",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/ephemeralcontainers", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def host_network_ports(
     review: AdmissionReview,
     *,
     host_network: bool = False,
-    min: int | None = None,  # noqa: A002  # the name that people have in their constraints
+    min: int | None = None,  # noqa: A002  # as in Gatekeeper
     max: int | None = None,  # noqa: A002
     exempt_images: Sequence[str] = (),
 ) -> Decision:
-    """Deny pods on the node's network, and containers on its ports."""
+    """Deny pods in the network of the node, and containers with other host ports."""
     ports = range(0)
     if min is not None or max is not None:
         ports = range(min or 0, (LAST_PORT if max is None else max) + 1)
-    found = introduced(review, lambda each: _violations(each, host_network, ports, exempt_images))
-    return Deny("; ".join(found)) if found else Allow()
+    return deny_new(review, _violations, host_network, ports, exempt_images)
 
 
 def _violations(
@@ -56,9 +46,9 @@ def _violations(
 ) -> Iterator[str]:
     if not host_network and field(review.pod(), "spec.hostNetwork", bool):
         yield "hostNetwork must not be true"
-    right = f"from {ports.start} to {ports.stop - 1}" if ports else "left out"
-    for container in review.containers():
-        used = [field(port, "hostPort", int) for port in items(container.spec, "ports", dict)]
-        wrong = [str(port) for port in used if port and port not in ports]
-        if wrong and not container.is_of(exempt_images):
-            yield f"container {container.name}: hostPort {', '.join(wrong)} must be {right}"
+    expected = f"must be in {ports.start}-{ports.stop - 1}" if ports else "must be absent"
+    for container in review.containers(except_images=exempt_images):
+        for port in items(container.spec, "ports", dict):
+            host_port = field(port, "hostPort", int)
+            if host_port and host_port not in ports:
+                yield f"{container}: ports.hostPort {expected}, not {host_port}"

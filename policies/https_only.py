@@ -1,10 +1,10 @@
-"""Ingresses speak HTTPS alone: they have a ``tls`` section, and tell their controller to take no plain HTTP.
+"""Requires Ingresses to use HTTPS: they must have a ``tls`` section, and disable plain HTTP by an annotation.
 
-They tell it by the annotation ``kubernetes.io/ingress.allow-http: "false"``. Which hosts the ``tls`` section covers
-and whether its secrets are there is not checked.
+The annotation is ``kubernetes.io/ingress.allow-http: "false"``. The policy does not check which hosts the ``tls``
+section includes, or whether its secrets exist.
 
 Parameters:
-    tls_optional: whether the annotation is enough.
+    tls_optional: whether the ``tls`` section may be missing.
 
 Allowed::
 
@@ -23,18 +23,17 @@ Denied::
 
 from collections.abc import Iterator
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, introduced, items, validating
+from webhooks import AdmissionReview, Decision, deny_new, items, validating
 
 
 @validating("networking.k8s.io/ingresses", "extensions/ingresses", operations=["CREATE", "UPDATE"])
 def https_only(review: AdmissionReview, *, tls_optional: bool = False) -> Decision:
     """Deny Ingresses without the annotation, or without a ``tls`` section."""
-    found = introduced(review, lambda each: _violations(each, tls_optional))
-    return Deny("; ".join(found)) if found else Allow()
+    return deny_new(review, _violations, tls_optional)
 
 
 def _violations(review: AdmissionReview, tls_optional: bool) -> Iterator[str]:
     if review.annotations.get("kubernetes.io/ingress.allow-http") != "false":
-        yield 'the annotation kubernetes.io/ingress.allow-http must be "false"'
+        yield 'annotation kubernetes.io/ingress.allow-http must be "false"'
     if not tls_optional and not list(items(review.target, "spec.tls", dict)):
         yield "spec.tls is missing"

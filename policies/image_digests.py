@@ -1,11 +1,9 @@
-"""Images are named by their digest, so that what was tested is what runs.
+"""Requires images to have a digest, so that the image that runs is the image that was tested.
 
-Every container counts, and every volume that is filled from an image. A digest is one of sha256, sha384 or sha512, of
-the right length: what only looks like one is refused.
+The images of all containers and of volumes are checked. A digest is sha256, sha384 or sha512, of the correct length.
 
 Parameters:
-    exempt_images: images that need none; with a trailing ``*`` all that begin so, in a registry that is always named
-        whole.
+    exempt_images: images to exempt: references, or prefixes of one registry such as ``registry.example.com/base/*``.
 
 Allowed, with ``exempt_images=["registry.k8s.io/*"]``::
 
@@ -24,28 +22,19 @@ Denied::
 
 from collections.abc import Iterator, Sequence
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, Image, introduced, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, Image, deny_new, validating
 
 
-@validating(
-    "pods",
-    "pods/ephemeralcontainers",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/ephemeralcontainers", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def image_digests(review: AdmissionReview, *, exempt_images: Sequence[str] = ()) -> Decision:
-    """Deny objects with an image, of a container of whichever kind or of a volume, that has no digest."""
-    found = introduced(review, lambda each: _violations(each, exempt_images))
-    return Deny(f"images without a digest, such as app@sha256:...: {', '.join(found)}") if found else Allow()
+    """Deny images of containers and volumes without a digest."""
+    return deny_new(review, _violations, exempt_images)
 
 
 def _violations(review: AdmissionReview, exempt_images: Sequence[str]) -> Iterator[str]:
-    for image in review.images():
-        if not _has_digest(image) and not image.is_of(exempt_images):
-            yield f"{image} ({image.image})"
+    for image in review.images(except_images=exempt_images):
+        if not _has_digest(image):
+            yield f"{image}: image {image.image} must have a digest, such as app@sha256:..."
 
 
 def _has_digest(image: Image) -> bool:

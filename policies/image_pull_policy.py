@@ -1,15 +1,13 @@
-"""Images are pulled as the cluster wants it, by default each time a container starts.
+"""Sets the pull policy of images, by default so that an image is pulled each time a container starts.
 
-A node that has an image gives it to every pod there, one that has no right to pull it included, and goes on with an old
-image after its tag has moved; ``Always`` asks the registry. It holds for every container, and for volumes that are
-filled from an image, whatever they say themselves: the API server fills in a policy before anybody else sees a pod, so
-that nobody can tell what its author wrote. Pods get it when they are made, whoever makes them, and ephemeral containers
-when they are put into one.
+Otherwise a node runs an image that it already has for every pod, even if the pod has no right to pull it, or if the tag
+was moved to a newer image. The policy is set for the images of all containers and of volumes, and replaces other
+values: the API server sets a default before webhooks are called, so the author's choice is not known. Pods are changed
+when they are created, and ephemeral containers when they are added.
 
 Parameters:
     policy: ``Always``, ``IfNotPresent`` or ``Never``.
-    exempt_images: images that are left as they are, such as ``registry.example.com/base/web:1.2``, or with a final
-        ``*`` the beginning of them: ``registry.example.com/base/*``.
+    exempt_images: images to exempt: references, or prefixes of one registry such as ``registry.example.com/base/*``.
 
 Changed::
 
@@ -17,7 +15,7 @@ Changed::
     ---
     spec: {containers: [{name: web, image: web, imagePullPolicy: Always}]}
 
-Left as it is, with ``exempt_images=["registry.example.com/base/*"]``::
+Unchanged, with ``exempt_images=["registry.example.com/base/*"]``::
 
     spec: {containers: [{name: web, image: registry.example.com/base/web, imagePullPolicy: IfNotPresent}]}
 """
@@ -37,12 +35,12 @@ def image_pull_policy(
     policy: Literal["Always", "IfNotPresent", "Never"] = "Always",
     exempt_images: Sequence[str] = (),
 ) -> Mutation:
-    """Set the pull policy of every image that the request brings; those of a pod that runs may not change."""
-    before = review.previous
-    known = {(each.kind, each.name) for each in before.images()} if before else set()
+    """Set the pull policy of all images that the request adds; existing ones of a pod are immutable."""
+    previous = review.previous
+    existing = {(image.kind, image.name) for image in previous.images()} if previous else set()
     operations = [
         {"op": "add", "path": f"{image.pointer}/{_FIELDS.get(image.kind, 'imagePullPolicy')}", "value": policy}
-        for image in review.images()
-        if (image.kind, image.name) not in known and not image.is_of(exempt_images)
+        for image in review.images(except_images=exempt_images)
+        if (image.kind, image.name) not in existing
     ]
     return Patch(operations) if operations else Allow()

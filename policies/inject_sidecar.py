@@ -1,18 +1,18 @@
-"""Pods get a container more beside their own: a proxy, a log shipper, an agent.
+"""Adds a container to pods, such as a proxy, a log shipper or an agent.
 
-A pod is meant if its annotation says ``"true"``, and not if that says anything else. Where a pod has no such
-annotation, it is meant if it has all the labels and is in one of the namespaces, as far as these are given; with
-neither given, it is not. A container or a volume of the same name is taken for the one to be added, and is left as it
-is. Pods get it when they are made, whoever makes them; those that a node runs by itself (mirror pods) cannot have it.
+A pod gets the container if its annotation is ``"true"``, and does not get it if the annotation has another value. A pod
+without the annotation gets it if it has all ``labels`` and is in one of the ``namespaces``; if neither is set, it does
+not. Existing containers and volumes of the same name are kept. Pods are changed when they are created. Mirror pods,
+which kubelets create for static pods, cannot be changed.
 
 Parameters:
-    container: the container, as a pod has it; without one nothing is added.
-    volumes: what it mounts, as a pod has them.
-    native: as an init container that goes on running (``restartPolicy: Always``): it starts before all others, and
-        does not keep a job from ending.
-    annotation: the key of the annotation; empty for none, so that authors of pods do not decide.
-    labels: the labels of pods that are meant.
-    namespaces: the namespaces, as names or shell patterns, of pods that are meant.
+    container: the container, as in a pod. Without it nothing is changed.
+    volumes: the volumes that the container mounts, as in a pod.
+    native: whether to add a native sidecar: an init container with ``restartPolicy: Always``, which starts before all
+        other containers and does not prevent a Job from completing.
+    annotation: the key of the annotation; empty if authors of pods must not decide.
+    labels: the labels of the pods to change.
+    namespaces: the namespaces of the pods to change, as shell patterns.
 
 Changed, with ``container={"name": "proxy", "image": "proxy:1"}, namespaces=["team-*"]``::
 
@@ -29,7 +29,7 @@ Changed, with ``container={"name": "proxy", "image": "proxy:1"}, native=True``::
     metadata: {annotations: {webhooks.svc.io/inject-sidecar: "true"}}
     spec: {initContainers: [{name: proxy, image: "proxy:1", restartPolicy: Always}]}
 
-Left as it is, with ``container={"name": "proxy", "image": "proxy:1"}, namespaces=["team-*"]``::
+Unchanged, with ``container={"name": "proxy", "image": "proxy:1"}, namespaces=["team-*"]``::
 
     metadata: {namespace: team-a, annotations: {webhooks.svc.io/inject-sidecar: "false"}}
 """
@@ -55,26 +55,28 @@ def inject_sidecar(
     labels: Mapping[str, str] = MappingProxyType({}),
     namespaces: Sequence[str] = (),
 ) -> Mutation:
-    """Add the container, and the volumes, to pods that are meant and have them not yet."""
-    if not container or not _is_meant(review, annotation, labels, namespaces):
+    """Add the container and its volumes to the selected pods."""
+    if not container or not _is_selected(review, annotation, labels, namespaces):
         return Allow()
     spec = field(review.object, "spec", dict)
     if spec is None:
-        return Deny("spec is missing: this is no pod", reason="Invalid", code=422)
-    if all(each.name != container["name"] for each in review.containers()):
+        return Deny("spec is missing: a pod must have one", reason="Invalid", code=422)
+    if all(existing.name != container["name"] for existing in review.containers()):
         if native:
             spec["initContainers"] = [{**container, "restartPolicy": "Always"}, *items(spec, "initContainers", dict)]
         else:
             spec["containers"] = [*items(spec, "containers", dict), container]
-    mounted = list(items(spec, "volumes", dict))
-    names = {volume.get("name") for volume in mounted}
+    existing_volumes = list(items(spec, "volumes", dict))
+    names = {volume.get("name") for volume in existing_volumes}
     missing = [volume for volume in volumes if volume["name"] not in names]
     if missing:
-        spec["volumes"] = [*mounted, *missing]
+        spec["volumes"] = [*existing_volumes, *missing]
     return Replace(review.object)
 
 
-def _is_meant(review: AdmissionReview, annotation: str, labels: Mapping[str, str], namespaces: Sequence[str]) -> bool:
+def _is_selected(
+    review: AdmissionReview, annotation: str, labels: Mapping[str, str], namespaces: Sequence[str]
+) -> bool:
     annotations = review.annotations
     if _MIRROR in annotations:
         return False

@@ -1,8 +1,7 @@
-"""Disruption budgets let a pod go now and then, so that nodes can be emptied.
+"""Denies PodDisruptionBudgets that allow no disruption, because they prevent nodes from being drained.
 
-One that allows no pod to be unavailable, or wants all of them available, keeps a node from being drained for ever.
-What the budget says by itself is checked. Whether ``minAvailable``, as a number or as a lower percentage rounded up, is
-all the replicas that a workload has is not, and workloads are not checked against budgets.
+Only the values of the budget are checked. A ``minAvailable`` that equals the number of replicas of a workload is not
+detected, whether it is a number, or a percentage below 100 that is rounded up.
 
 Allowed::
 
@@ -20,14 +19,13 @@ Denied::
 import re
 from collections.abc import Iterator
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, validating
+from webhooks import AdmissionReview, Decision, deny_new, field, validating
 
 
 @validating("policy/poddisruptionbudgets", operations=["CREATE", "UPDATE"])
 def pod_disruption_budget(review: AdmissionReview) -> Decision:
-    """Deny budgets that allow no disruption, however many pods there are."""
-    found = introduced(review, _violations)
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny budgets that allow no disruption, whatever the number of pods."""
+    return deny_new(review, _violations)
 
 
 def _violations(review: AdmissionReview) -> Iterator[str]:
@@ -36,8 +34,8 @@ def _violations(review: AdmissionReview) -> Iterator[str]:
         if value is None:
             continue
         if type(value) is not int and not (isinstance(value, str) and re.fullmatch("[0-9]{1,9}%", value)):
-            yield f"spec.{name} must be a whole number or a percentage"
+            yield f"spec.{name} must be an integer or a percentage"
         elif name == "maxUnavailable" and int(str(value).removesuffix("%")) <= 0:
-            yield f"spec.maxUnavailable: {value} never lets a pod go, allow 1 at least"
+            yield f"spec.maxUnavailable must be at least 1, not {value}"
         elif name == "minAvailable" and isinstance(value, str) and int(value[:-1]) >= 100:
-            yield f"spec.minAvailable: {value} never lets a pod go, want less than 100%"
+            yield f"spec.minAvailable must be less than 100%, not {value}"

@@ -1,21 +1,21 @@
-"""Pods keep to one of the Pod Security Standards, in their version of Kubernetes 1.37.
+"""Requires pods to meet one of the Pod Security Standards, as of Kubernetes 1.37.
 
-``baseline`` rules out the known ways from a container to its node; ``restricted`` asks for a hardened pod besides. The
-rules are those that the API server's own admission has for the latest version, with what depends on the pod: of pods
-for Windows (``spec.os.name``) no seccomp profile, dropped capabilities or ``allowPrivilegeEscalation`` is asked, and
-pods with users of their own (``hostUsers: false``) may run as root, and under ``baseline`` unmask ``/proc``.
+``baseline`` denies known privilege escalations; ``restricted`` also requires hardening. The rules are those of the
+built-in admission plugin for the latest version, including their exceptions: pods for Windows (``spec.os.name``) need
+no seccomp profile, dropped capabilities or ``allowPrivilegeEscalation``, and pods in a user namespace (``hostUsers:
+false``) may run as root, and with ``baseline`` use an unmasked ``/proc``.
 
-Three things differ from that admission. It only warns of templates of pods, in workloads, as pods may still be changed
-before they are made: here they are denied too, unless ``workloads`` says otherwise. It looks at the whole pod again
-whenever an image changes: here an update that leaves a violation as it was may pass, and one that brings another may
-not. And the level is this policy's parameter and no namespace's label: run it twice, each for its own namespaces.
+The policy differs from the plugin in three ways. The plugin only warns about workloads: here they are denied, unless
+``workloads`` is ``warn``. The plugin checks the whole pod again if an image changes: here an update is denied only if
+it adds a violation. And the level is a parameter, not a label of the namespace: configure the policy once per level,
+each for its namespaces.
 
 Parameters:
-    level: ``privileged`` (everything is allowed), ``baseline`` or ``restricted``.
-    exemptions: who is let pass, as the API server's own admission is told it: a mapping with ``namespaces``,
-        ``usernames`` and ``runtimeClasses``, or some of them, each a list of names. Pods are made by the users that
-        controllers have: to let a person pass lets nothing pass that is made of the person's workloads.
-    workloads: ``deny``, or ``warn`` to let templates of pods pass with a warning, so that only pods are denied.
+    level: ``privileged`` (allows everything), ``baseline`` or ``restricted``.
+    exemptions: exemptions as in the configuration of the plugin: a mapping with ``namespaces``, ``usernames`` and
+        ``runtimeClasses``, each a list of names. Pods of workloads are created by controllers, so the exemption of a
+        user does not apply to them.
+    workloads: ``deny``, or ``warn`` to allow violations in workloads with a warning and deny only pods.
 
 Allowed, with ``level="restricted"``::
 
@@ -34,7 +34,7 @@ Denied::
 from collections.abc import Collection, Iterator
 from typing import Any, Literal, NamedTuple, TypedDict
 
-from webhooks import AdmissionReview, Allow, Container, Decision, Deny, field, introduced, items, validating
+from webhooks import WORKLOADS, AdmissionReview, Allow, Container, Decision, Deny, field, introduced, items, validating
 
 CAPABILITIES = (
     "AUDIT_WRITE",
@@ -85,7 +85,7 @@ HANDLERS = ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle.postSt
 
 
 class Exemptions(TypedDict, total=False):
-    """Names that the standards do not hold for."""
+    """The names that are exempt."""
 
     namespaces: Collection[str]
     usernames: Collection[str]
@@ -93,38 +93,30 @@ class Exemptions(TypedDict, total=False):
 
 
 class Pod(NamedTuple):
-    """A pod, or a template of pods."""
+    """A pod or pod template."""
 
     annotations: dict[str, Any]
     spec: dict[str, Any]
     containers: list[Container]
-    restricted: bool
+    is_restricted: bool
 
     @property
-    def bearers(self) -> list[tuple[str, dict[str, Any]]]:
-        """All that may have a security context, and what to call it."""
-        return [("pod", self.spec), *((f"container {each.name}", each.spec) for each in self.containers)]
+    def specs(self) -> list[tuple[str, dict[str, Any]]]:
+        """The specs of the pod and its containers, which may have a security context, with their names."""
+        return [("pod", self.spec), *((str(container), container.spec) for container in self.containers)]
 
     @property
-    def windows(self) -> bool:
-        """Whether it is for nodes with Windows."""
+    def is_windows(self) -> bool:
+        """Whether the pod is for Windows nodes."""
         return field(self.spec, "os.name", str) == "windows"
 
     @property
-    def own_users(self) -> bool:
-        """Whether its root is nobody on the node."""
+    def has_user_namespace(self) -> bool:
+        """Whether root in the pod is another user on the node."""
         return field(self.spec, "hostUsers", bool) is False
 
 
-@validating(
-    "pods",
-    "pods/ephemeralcontainers",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/ephemeralcontainers", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def pod_security_standards(
     review: AdmissionReview,
     *,
@@ -132,34 +124,34 @@ def pod_security_standards(
     exemptions: Exemptions | None = None,
     workloads: Literal["deny", "warn"] = "deny",
 ) -> Decision:
-    """Deny pods, and what they are made of, that do not keep to the standard."""
+    """Deny pods and workloads that do not meet the standard."""
     exempt = exemptions or {}
     if level == "privileged" or review.namespace in exempt.get("namespaces", ()):
         return Allow()
     if review.user.username in exempt.get("usernames", ()):
         return Allow()
-    found = introduced(review, lambda each: _violations(each, level == "restricted", exempt.get("runtimeClasses", ())))
-    if not found:
+    violations = introduced(review, _violations, level == "restricted", exempt.get("runtimeClasses", ()))
+    if not violations:
         return Allow()
     if workloads == "warn" and review.resource.resource != "pods":
-        return Allow(warnings=[f"not {level}: {violation}" for violation in found])
-    return Deny(f"not {level} by the Pod Security Standards: {'; '.join(found)}")
+        return Allow(warnings=[f"violates the {level} Pod Security Standard: {violation}" for violation in violations])
+    return Deny(f"violates the {level} Pod Security Standard: {'; '.join(violations)}")
 
 
-def _violations(review: AdmissionReview, restricted: bool, runtime_classes: Collection[str]) -> Iterator[str]:
-    bearer = review.pod()
-    spec = field(bearer, "spec", dict)
+def _violations(review: AdmissionReview, is_restricted: bool, runtime_classes: Collection[str]) -> Iterator[str]:
+    template = review.pod()
+    spec = field(template, "spec", dict)
     if spec is None or field(spec, "runtimeClassName", str) in runtime_classes:
         return
-    annotations = field(bearer, "metadata.annotations", dict) or {}
-    pod = Pod(annotations, spec, review.containers(), restricted)
-    for check in (*BASELINE, *RESTRICTED) if restricted else BASELINE:
+    annotations = field(template, "metadata.annotations", dict) or {}
+    pod = Pod(annotations, spec, review.containers(), is_restricted)
+    for check in (*BASELINE, *RESTRICTED) if is_restricted else BASELINE:
         yield from check(pod)
 
 
 def _host_process(pod: Pod) -> Iterator[str]:
-    for where, bearer in pod.bearers:
-        if field(bearer, "securityContext.windowsOptions.hostProcess", bool):
+    for where, spec in pod.specs:
+        if field(spec, "securityContext.windowsOptions.hostProcess", bool):
             yield f"{where}: securityContext.windowsOptions.hostProcess must not be true"
 
 
@@ -172,15 +164,15 @@ def _host_namespaces(pod: Pod) -> Iterator[str]:
 def _privileged(pod: Pod) -> Iterator[str]:
     for container in pod.containers:
         if field(container.spec, "securityContext.privileged", bool):
-            yield f"container {container.name}: securityContext.privileged must not be true"
+            yield f"{container}: securityContext.privileged must not be true"
 
 
 def _added_capabilities(pod: Pod) -> Iterator[str]:
-    allowed = ("NET_BIND_SERVICE",) if pod.restricted and not pod.windows else CAPABILITIES
+    allowed = ("NET_BIND_SERVICE",) if pod.is_restricted and not pod.is_windows else CAPABILITIES
     for container in pod.containers:
         for name in items(container.spec, "securityContext.capabilities.add", str):
             if name not in allowed:
-                yield f"container {container.name}: securityContext.capabilities.add must not have {name}"
+                yield f"{container}: securityContext.capabilities.add must not have {name}"
 
 
 def _host_paths(pod: Pod) -> Iterator[str]:
@@ -194,20 +186,20 @@ def _host_ports(pod: Pod) -> Iterator[str]:
     for container in pod.containers:
         for port in items(container.spec, "ports", dict):
             if field(port, "hostPort", int):
-                yield f"container {container.name}: ports.hostPort must be left out, not {port['hostPort']}"
+                yield f"{container}: ports.hostPort must be absent, not {port['hostPort']}"
 
 
-def _hosts_of_handlers(pod: Pod) -> Iterator[str]:
+def _probe_hosts(pod: Pod) -> Iterator[str]:
     for container in pod.containers:
         for handler in HANDLERS:
             for action in ("httpGet", "tcpSocket"):
                 host = field(container.spec, f"{handler}.{action}.host", str)
                 if host:
-                    yield f"container {container.name}: {handler}.{action}.host must be left out, not {host}"
+                    yield f"{container}: {handler}.{action}.host must be absent, not {host}"
 
 
 def _app_armor(pod: Pod) -> Iterator[str]:
-    yield from _wrong_profiles(pod, "appArmorProfile")
+    yield from _profile_violations(pod, "appArmorProfile")
     for key, profile in pod.annotations.items():
         allowed = profile in ("", "runtime/default") or str(profile).startswith("localhost/")
         if key.startswith(APP_ARMOR_ANNOTATION) and not allowed:
@@ -215,25 +207,25 @@ def _app_armor(pod: Pod) -> Iterator[str]:
 
 
 def _selinux(pod: Pod) -> Iterator[str]:
-    for where, bearer in pod.bearers:
+    for where, spec in pod.specs:
         where = f"{where}: securityContext.seLinuxOptions"
         for part, allowed in (("type", SELINUX_TYPES), ("user", ()), ("role", ())):
-            value = field(bearer, f"securityContext.seLinuxOptions.{part}", str)
+            value = field(spec, f"securityContext.seLinuxOptions.{part}", str)
             if value and value not in allowed:
-                yield f"{where}.{part} must be {' or '.join(allowed) or 'left out'}, not {value}"
+                yield f"{where}.{part} must be {' or '.join(allowed) or 'absent'}, not {value}"
 
 
 def _proc_mount(pod: Pod) -> Iterator[str]:
-    if pod.own_users and not pod.restricted:
+    if pod.has_user_namespace and not pod.is_restricted:
         return
     for container in pod.containers:
         mount = field(container.spec, "securityContext.procMount", str)
         if mount not in (None, "Default"):
-            yield f"container {container.name}: securityContext.procMount must be Default, not {mount}"
+            yield f"{container}: securityContext.procMount must be Default, not {mount}"
 
 
 def _seccomp(pod: Pod) -> Iterator[str]:
-    yield from _wrong_profiles(pod, "seccompProfile")
+    yield from _profile_violations(pod, "seccompProfile")
 
 
 def _sysctls(pod: Pod) -> Iterator[str]:
@@ -247,45 +239,46 @@ def _volume_types(pod: Pod) -> Iterator[str]:
     for volume in items(pod.spec, "volumes", dict):
         types = [key for key, value in volume.items() if key != "name" and value is not None]
         if not types or set(types) - {*VOLUMES, "hostPath"}:
-            yield f"volume {field(volume, 'name', str)}: {', '.join(types) or 'no type'} must be {' or '.join(VOLUMES)}"
+            expected = f"must be {' or '.join(VOLUMES)}, not {', '.join(types) or 'absent'}"
+            yield f"volume {field(volume, 'name', str)}: type {expected}"
 
 
 def _privilege_escalation(pod: Pod) -> Iterator[str]:
-    for container in [] if pod.windows else pod.containers:
+    for container in [] if pod.is_windows else pod.containers:
         if field(container.spec, "securityContext.allowPrivilegeEscalation", bool) is not False:
-            yield f"container {container.name}: securityContext.allowPrivilegeEscalation must be false"
+            yield f"{container}: securityContext.allowPrivilegeEscalation must be false"
 
 
 def _non_root(pod: Pod) -> Iterator[str]:
-    if pod.own_users:
+    if pod.has_user_namespace:
         return
-    of_pod = field(pod.spec, "securityContext.runAsNonRoot", bool)
-    for where, bearer in pod.bearers:
-        own = field(bearer, "securityContext.runAsNonRoot", bool)
-        if own is False or (own is None and not of_pod and where != "pod"):
+    pod_value = field(pod.spec, "securityContext.runAsNonRoot", bool)
+    for where, spec in pod.specs:
+        value = field(spec, "securityContext.runAsNonRoot", bool)
+        if value is False or (value is None and not pod_value and where != "pod"):
             yield f"{where}: securityContext.runAsNonRoot must be true"
-        if field(bearer, "securityContext.runAsUser", int) == 0:
+        if field(spec, "securityContext.runAsUser", int) == 0:
             yield f"{where}: securityContext.runAsUser must not be 0"
 
 
 def _seccomp_required(pod: Pod) -> Iterator[str]:
-    if pod.windows or field(pod.spec, "securityContext.seccompProfile", dict) is not None:
+    if pod.is_windows or field(pod.spec, "securityContext.seccompProfile", dict) is not None:
         return
     for container in pod.containers:
         if field(container.spec, "securityContext.seccompProfile", dict) is None:
-            yield f"container {container.name}: securityContext.seccompProfile.type must be {' or '.join(PROFILES)}"
+            yield f"{container}: securityContext.seccompProfile.type must be {' or '.join(PROFILES)}"
 
 
 def _dropped_capabilities(pod: Pod) -> Iterator[str]:
-    for container in [] if pod.windows else pod.containers:
+    for container in [] if pod.is_windows else pod.containers:
         if "ALL" not in items(container.spec, "securityContext.capabilities.drop", str):
-            yield f"container {container.name}: securityContext.capabilities.drop must have ALL"
+            yield f"{container}: securityContext.capabilities.drop must have ALL"
 
 
-def _wrong_profiles(pod: Pod, name: str) -> Iterator[str]:
-    for where, bearer in pod.bearers:
-        if field(bearer, f"securityContext.{name}", dict) is not None:
-            type_ = field(bearer, f"securityContext.{name}.type", str)
+def _profile_violations(pod: Pod, name: str) -> Iterator[str]:
+    for where, spec in pod.specs:
+        if field(spec, f"securityContext.{name}", dict) is not None:
+            type_ = field(spec, f"securityContext.{name}.type", str)
             if type_ not in PROFILES:
                 yield f"{where}: securityContext.{name}.type must be {' or '.join(PROFILES)}, not {type_}"
 
@@ -297,7 +290,7 @@ BASELINE = (
     _added_capabilities,
     _host_paths,
     _host_ports,
-    _hosts_of_handlers,
+    _probe_hosts,
     _app_armor,
     _selinux,
     _proc_mount,

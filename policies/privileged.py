@@ -1,11 +1,7 @@
-"""Containers run without the powers of their node: none is privileged.
-
-A privileged container sees the node's devices and may do there whatever root may.
+"""Denies privileged containers, which can access the devices of the node and have all rights of root there.
 
 Parameters:
-    exempt_images: images whose containers may be privileged: references, or beginnings of them with a final ``*``. The
-        registry of a beginning is always whole: ``registry.example.com*`` holds nothing of
-        ``registry.example.com.evil.org``.
+    exempt_images: images to exempt: references, or prefixes of one registry such as ``registry.example.com/base/*``.
 
 Allowed, with ``exempt_images=["registry.example.com/cni/*"]``::
 
@@ -20,25 +16,16 @@ Denied::
 
 from collections.abc import Iterator, Sequence
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, deny_new, field, validating
 
 
-@validating(
-    "pods",
-    "pods/ephemeralcontainers",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/ephemeralcontainers", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def privileged(review: AdmissionReview, *, exempt_images: Sequence[str] = ()) -> Decision:
-    """Deny objects with a privileged container."""
-    found = introduced(review, lambda each: _violations(each, exempt_images))
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny privileged containers."""
+    return deny_new(review, _violations, exempt_images)
 
 
 def _violations(review: AdmissionReview, exempt_images: Sequence[str]) -> Iterator[str]:
-    for container in review.containers():
-        if field(container.spec, "securityContext.privileged", bool) and not container.is_of(exempt_images):
-            yield f"container {container.name}: securityContext.privileged must not be true"
+    for container in review.containers(except_images=exempt_images):
+        if field(container.spec, "securityContext.privileged", bool):
+            yield f"{container}: securityContext.privileged must not be true"

@@ -1,10 +1,8 @@
-"""Containers see ``/proc`` as their runtime masks it.
-
-``Unmasked`` shows and lets change much of what belongs to the node's kernel.
+"""Denies unmasked ``/proc`` mounts, by which containers can read and change settings of the node's kernel.
 
 Parameters:
-    proc_mount: ``Default``, or ``Unmasked`` to let containers have either.
-    exempt_images: images whose containers may have either: references, or beginnings of them with a final ``*``.
+    proc_mount: ``Default``, or ``Unmasked`` to allow both.
+    exempt_images: images to exempt: references, or prefixes of one registry such as ``registry.example.com/base/*``.
 
 Allowed, with ``exempt_images=["registry.example.com/builder:1"]``::
 
@@ -22,32 +20,22 @@ Denied::
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, deny_new, field, validating
 
 
-@validating(
-    "pods",
-    "pods/ephemeralcontainers",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/ephemeralcontainers", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def proc_mount(
     review: AdmissionReview,
     *,
     proc_mount: Literal["Default", "Unmasked"] = "Default",
     exempt_images: Sequence[str] = (),
 ) -> Decision:
-    """Deny objects with a container that unmasks ``/proc``."""
-    allowed = (None, "Default", proc_mount)
-    found = introduced(review, lambda each: _violations(each, allowed, exempt_images))
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny containers that unmask ``/proc``."""
+    return deny_new(review, _violations, (None, "Default", proc_mount), exempt_images)
 
 
 def _violations(review: AdmissionReview, allowed: Sequence[str | None], exempt_images: Sequence[str]) -> Iterator[str]:
-    for container in review.containers():
+    for container in review.containers(except_images=exempt_images):
         mount = field(container.spec, "securityContext.procMount", str)
-        if mount not in allowed and not container.is_of(exempt_images):
-            yield f"container {container.name}: securityContext.procMount must be Default, not {mount}"
+        if mount not in allowed:
+            yield f"{container}: securityContext.procMount must be Default, not {mount}"

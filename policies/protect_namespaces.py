@@ -1,13 +1,13 @@
-"""Namespaces that a cluster cannot do without are not deleted, whatever other authorizers say.
+"""Denies the deletion of certain namespaces, even if other authorizers allow it.
 
-With a namespace goes all that is in it, at one command, and nothing brings it back. To delete namespaces together might
-delete these too, and is denied as well.
+The deletion of a namespace deletes everything in it, and cannot be undone. Requests to delete several namespaces at
+once are denied too, because they may include these.
 
 Parameters:
-    namespaces: names, and shell patterns of names.
-    except_groups: groups whose members may delete them all the same.
+    namespaces: the protected namespaces, as shell patterns.
+    except_groups: groups whose members may delete them.
 
-Left to other authorizers::
+No opinion::
 
     spec: {user: jane, resourceAttributes: {verb: delete, resource: namespaces, name: team-a}}
 
@@ -29,11 +29,11 @@ def protect_namespaces(
     namespaces: Sequence[str] = ("default", "kube-*"),
     except_groups: Sequence[str] = (),
 ) -> Opinion:
-    """Deny deleting the namespaces, by name or among others."""
+    """Deny the deletion of protected namespaces, by name or together with others."""
     if not namespaces or set(except_groups) & set(access.groups):
         return NoOpinion()
     if not access.name:
-        return Deny(f"namespaces are not deleted together: {', '.join(namespaces)} would go too")
+        return Deny(f"delete namespaces one by one, because some are protected: {', '.join(namespaces)}")
     if any(fnmatchcase(access.name, pattern) for pattern in namespaces):
-        return Deny(f"the namespace {access.name} is kept")
+        return Deny(f"namespace {access.name} is protected and must not be deleted")
     return NoOpinion()

@@ -1,15 +1,15 @@
-"""Members of some groups look and change nothing, whatever other authorizers say.
+"""Denies all changes to members of certain groups, even if other authorizers allow them.
 
-An auditor's rights add up over the years, and one role too many makes a reader a writer. What is asked with a reading
-verb but runs or reaches something (``exec``, ``attach``, ``portforward``, ``proxy``) is no reading. Questions about
-oneself (``kubectl auth can-i``) are. What may be read is left to other authorizers.
+The rights of a user, such as an auditor, grow over time, and a single role can grant write access. Requests with a read
+verb that run or connect to something (``exec``, ``attach``, ``portforward``, ``proxy``) count as changes; requests of
+users about their own rights (``kubectl auth can-i``) do not. Other authorizers decide what may be read.
 
 Parameters:
     groups: the groups.
-    verbs: what counts as reading.
-    except_subresources: those through which a reading verb runs or reaches something.
+    verbs: the read verbs.
+    except_subresources: the subresources that count as changes with any verb.
 
-Left to other authorizers, with ``groups=["auditors"]``::
+No opinion, with ``groups=["auditors"]``::
 
     spec: {user: jane, groups: [auditors, admins], resourceAttributes: {verb: list, resource: pods, namespace: prod}}
 
@@ -29,8 +29,6 @@ from collections.abc import Sequence
 
 from webhooks import AccessReview, Deny, NoOpinion, Opinion, authorizing
 
-_REVIEW_GROUPS = ("authorization.k8s.io", "authentication.k8s.io", "authorization.svc.io", "authentication.svc.io")
-
 
 @authorizing("*/*", paths=["*"], on_error="deny")
 def read_only_groups(
@@ -40,15 +38,11 @@ def read_only_groups(
     verbs: Sequence[str] = ("get", "list", "watch", "head", "options"),
     except_subresources: Sequence[str] = ("exec", "attach", "portforward", "proxy"),
 ) -> Opinion:
-    """Deny members whatever is no reading."""
-    if not set(groups) & set(access.groups) or _is_reading(access, verbs, except_subresources):
+    """Deny everything but reading to members of the groups."""
+    matching = [group for group in groups if group in access.groups]
+    if not matching or access.is_self_review:
         return NoOpinion()
-    what = "/".join(filter(None, (access.resource, access.subresource))) if access.is_resource else access.path
-    named = ", ".join(group for group in groups if group in access.groups)
-    return Deny(f"members of {named} only read: they may not {access.verb} {what}")
-
-
-def _is_reading(access: AccessReview, verbs: Sequence[str], except_subresources: Sequence[str]) -> bool:
-    if access.group in _REVIEW_GROUPS and access.resource.startswith("selfsubject"):
-        return access.verb == "create"
-    return access.verb in verbs and access.subresource not in ("*", *except_subresources)
+    if access.verb in verbs and access.subresource not in ("*", *except_subresources):
+        return NoOpinion()
+    target = "/".join(filter(None, (access.resource, access.subresource))) if access.is_resource else access.path
+    return Deny(f"members of {', '.join(matching)} have only read access: they must not {access.verb} {target}")

@@ -1,9 +1,9 @@
-"""Containers do not write to their own image: what they keep goes to volumes.
+"""Requires ``readOnlyRootFilesystem: true``, so that an attacker cannot change the files of the image.
 
-Whoever breaks into a container finds nowhere to put a tool. Pods for Windows cannot have it and are let pass.
+Containers can write to volumes. Pods for Windows cannot set the field and are exempt.
 
 Parameters:
-    exempt_images: images whose containers may write: references, or beginnings of them with a final ``*``.
+    exempt_images: images to exempt: references, or prefixes of one registry such as ``registry.example.com/base/*``.
 
 Allowed, with ``exempt_images=["docker.io/library/postgres:*"]``::
 
@@ -19,28 +19,18 @@ Denied::
 
 from collections.abc import Iterator, Sequence
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, deny_new, field, validating
 
 
-@validating(
-    "pods",
-    "pods/ephemeralcontainers",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/ephemeralcontainers", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def read_only_root_filesystem(review: AdmissionReview, *, exempt_images: Sequence[str] = ()) -> Decision:
-    """Deny objects with a container whose root filesystem can be written to."""
-    found = introduced(review, lambda each: _violations(each, exempt_images))
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny containers with a writable root filesystem."""
+    return deny_new(review, _violations, exempt_images)
 
 
 def _violations(review: AdmissionReview, exempt_images: Sequence[str]) -> Iterator[str]:
     if field(review.pod(), "spec.os.name", str) == "windows":
         return
-    for container in review.containers():
-        if field(container.spec, "securityContext.readOnlyRootFilesystem", bool) or container.is_of(exempt_images):
-            continue
-        yield f"container {container.name}: securityContext.readOnlyRootFilesystem must be true"
+    for container in review.containers(except_images=exempt_images):
+        if not field(container.spec, "securityContext.readOnlyRootFilesystem", bool):
+            yield f"{container}: securityContext.readOnlyRootFilesystem must be true"

@@ -1,11 +1,10 @@
-"""Workloads have as many replicas as are good for them: enough to survive a node, not so many as to fill a cluster.
+"""Limits the number of replicas of workloads.
 
-Scaling counts too, by hand or by an autoscaler. Where nothing is said there is one replica. ReplicaSets that a
-Deployment controls are not asked: while it rolls out they have any number, and the Deployment was asked.
+The number is also checked when a workload is scaled, by users or autoscalers. The default is 1. ReplicaSets of
+Deployments are exempt: their numbers vary during a rollout, and the Deployment is checked.
 
 Parameters:
-    ranges: each a mapping with ``min_replicas`` and ``max_replicas``, both inclusive; the number must be in one of
-        them.
+    ranges: mappings with ``min_replicas`` and ``max_replicas``, both inclusive; the number must be in one of them.
 
 Allowed, with ``ranges=[{"min_replicas": 2, "max_replicas": 20}]``::
 
@@ -23,11 +22,11 @@ Denied::
 from collections.abc import Iterator, Sequence
 from typing import Any, TypedDict
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, items, validating
+from webhooks import AdmissionReview, Decision, deny_new, field, items, validating
 
 
 class Range(TypedDict):
-    """From so many replicas to so many, inclusive."""
+    """A range of replica counts, inclusive."""
 
     min_replicas: int
     max_replicas: int
@@ -47,22 +46,21 @@ class Range(TypedDict):
 def replica_limits(
     review: AdmissionReview, *, ranges: Sequence[Range] = ({"min_replicas": 0, "max_replicas": 50},)
 ) -> Decision:
-    """Deny workloads with a number of replicas that is in none of the ranges."""
-    found = introduced(review, lambda each: _violations(each, ranges))
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny workloads with a number of replicas outside of the ranges."""
+    return deny_new(review, _violations, ranges)
 
 
 def _violations(review: AdmissionReview, ranges: Sequence[Range]) -> Iterator[str]:
-    if review.resource.resource == "replicasets" and _is_controlled(review.target):
+    if review.resource.resource == "replicasets" and _is_of_deployment(review.target):
         return
     replicas = field(review.target, "spec.replicas", int)
     if replicas is None:
-        replicas = 0 if review.subresource == "scale" else 1  # a Scale leaves out its zero
-    if not any(each["min_replicas"] <= replicas <= each["max_replicas"] for each in ranges):
-        allowed = " or ".join(f"{each['min_replicas']} to {each['max_replicas']}" for each in ranges)
-        yield f"spec.replicas: {replicas} is not allowed, but {allowed or 'nothing'}"
+        replicas = 0 if review.subresource == "scale" else 1  # a Scale omits the field if it is 0
+    if not any(range_["min_replicas"] <= replicas <= range_["max_replicas"] for range_ in ranges):
+        allowed = " or ".join(f"{range_['min_replicas']}-{range_['max_replicas']}" for range_ in ranges)
+        yield f"spec.replicas must be in {allowed or 'an allowed range'}, not {replicas}"
 
 
-def _is_controlled(workload: dict[str, Any]) -> bool:
-    owners = items(workload, "metadata.ownerReferences", dict)
+def _is_of_deployment(replica_set: dict[str, Any]) -> bool:
+    owners = items(replica_set, "metadata.ownerReferences", dict)
     return any(owner.get("controller") is True and owner.get("kind") == "Deployment" for owner in owners)

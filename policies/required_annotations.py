@@ -1,10 +1,8 @@
-"""Objects carry the annotations that everybody relies on: what they are for, a page to read when they fail.
-
-A value must match its expression as a whole: ``https://example.com/.*`` is not to be found somewhere in it.
+"""Requires annotations, such as a description or the address of a runbook, optionally with certain values.
 
 Parameters:
-    annotations: each a mapping with ``key``, and with ``allowedRegex`` where the value must match as a whole.
-    message: shown instead of the usual one.
+    annotations: mappings with ``key``, and optionally ``allowedRegex``, which the whole value must match.
+    message: a message for denials instead of the default one.
 
 Allowed, with ``annotations=[{"key": "example.com/page", "allowedRegex": "https://.+"}]``::
 
@@ -23,7 +21,7 @@ from webhooks import AdmissionReview, Allow, Decision, Deny, introduced, validat
 
 
 class Annotation(TypedDict):
-    """An annotation that must be there, and what its value must match."""
+    """A required annotation."""
 
     key: str
     allowedRegex: NotRequired[str]
@@ -36,16 +34,18 @@ def required_annotations(
     annotations: Sequence[Annotation] = ({"key": "kubernetes.io/description"},),
     message: str = "",
 ) -> Decision:
-    """Deny objects without the annotations, or with other values than are allowed."""
-    found = introduced(review, lambda each: _violations(each.annotations, annotations))
-    return Deny(message or "; ".join(found)) if found else Allow()
+    """Deny objects without the annotations, or with other values."""
+    violations = introduced(review, _violations, annotations)
+    return Deny(message or "; ".join(violations)) if violations else Allow()
 
 
-def _violations(have: dict[str, str], annotations: Sequence[Annotation]) -> Iterator[str]:
+def _violations(review: AdmissionReview, annotations: Sequence[Annotation]) -> Iterator[str]:
+    existing = review.annotations
     for annotation in annotations:
-        value, pattern = have.get(annotation["key"]), annotation.get("allowedRegex")
+        key, pattern = annotation["key"], annotation.get("allowedRegex")
+        value = existing.get(key)
         if value is None:
-            yield f"annotation {annotation['key']} is missing"
+            yield f"annotation {key} is missing"
         elif pattern and not re.fullmatch(pattern, value):
             shown = value if len(value) <= 60 else f"{value[:60]}..."
-            yield f"annotation {annotation['key']}: {shown!r} does not match {pattern!r}"
+            yield f"annotation {key} must match {pattern!r}, not be {shown!r}"

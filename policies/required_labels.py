@@ -1,10 +1,8 @@
-"""Objects carry the labels that everybody relies on: an owner to ask, an environment to filter by.
-
-A value must match its expression as a whole: ``prod`` does not let ``production`` pass.
+"""Requires labels, such as an owner or an environment, optionally with certain values.
 
 Parameters:
-    labels: each a mapping with ``key``, and with ``allowedRegex`` where the value must match as a whole.
-    message: shown instead of the usual one.
+    labels: mappings with ``key``, and optionally ``allowedRegex``, which the whole value must match.
+    message: a message for denials instead of the default one.
 
 Allowed, with ``labels=[{"key": "owner"}]``::
 
@@ -23,7 +21,7 @@ from webhooks import AdmissionReview, Allow, Decision, Deny, introduced, validat
 
 
 class Label(TypedDict):
-    """A label that must be there, and what its value must match."""
+    """A required label."""
 
     key: str
     allowedRegex: NotRequired[str]
@@ -33,15 +31,17 @@ class Label(TypedDict):
 def required_labels(
     review: AdmissionReview, *, labels: Sequence[Label] = ({"key": "owner"},), message: str = ""
 ) -> Decision:
-    """Deny objects without the labels, or with other values than are allowed."""
-    found = introduced(review, lambda each: _violations(each.labels, labels))
-    return Deny(message or "; ".join(found)) if found else Allow()
+    """Deny objects without the labels, or with other values."""
+    violations = introduced(review, _violations, labels)
+    return Deny(message or "; ".join(violations)) if violations else Allow()
 
 
-def _violations(have: dict[str, str], labels: Sequence[Label]) -> Iterator[str]:
+def _violations(review: AdmissionReview, labels: Sequence[Label]) -> Iterator[str]:
+    existing = review.labels
     for label in labels:
-        value, pattern = have.get(label["key"]), label.get("allowedRegex")
+        key, pattern = label["key"], label.get("allowedRegex")
+        value = existing.get(key)
         if value is None:
-            yield f"label {label['key']} is missing"
+            yield f"label {key} is missing"
         elif pattern and not re.fullmatch(pattern, value):
-            yield f"label {label['key']}: {value!r} does not match {pattern!r}"
+            yield f"label {key} must match {pattern!r}, not be {value!r}"

@@ -1,12 +1,12 @@
-"""Containers have probes, so that traffic goes to those that are ready and those that hang are restarted.
+"""Requires probes, so that only ready containers receive traffic, and containers that hang are restarted.
 
-The ordinary containers are asked: init containers have probes as sidecars alone, ephemeral ones never. Whether a
-Service selects the pod is not checked, for that is no matter of the pod alone: there is no ``only_services``.
+Only regular containers are checked: init containers have probes only as sidecars, and ephemeral containers never. The
+parameter ``only_services`` of Gatekeeper does not exist, because a policy cannot see which Services select a pod.
 
 Parameters:
-    probes: which of ``livenessProbe``, ``readinessProbe``, ``startupProbe`` must be there.
-    probe_types: what a probe must do, one of these: ``exec``, ``grpc``, ``httpGet``, ``tcpSocket``; none for whatever.
-    custom_violation_message: shown after the usual one.
+    probes: the required probes, some of ``livenessProbe``, ``readinessProbe``, ``startupProbe``.
+    probe_types: the allowed actions of a probe, some of ``exec``, ``grpc``, ``httpGet``, ``tcpSocket``; empty for all.
+    custom_violation_message: a text to append to the message of a denial.
 
 Allowed, with ``probes=["readinessProbe"], probe_types=["httpGet", "tcpSocket"]``::
 
@@ -20,13 +20,13 @@ Denied::
 from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, validating
+from webhooks import WORKLOADS, AdmissionReview, Allow, Decision, Deny, field, introduced, validating
 
 Probe: TypeAlias = Literal["livenessProbe", "readinessProbe", "startupProbe"]
 ProbeType: TypeAlias = Literal["exec", "grpc", "httpGet", "tcpSocket"]
 
 
-@validating("pods", "replicationcontrollers", "podtemplates", "apps/*", "batch/*", operations=["CREATE", "UPDATE"])
+@validating("pods", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def required_probes(
     review: AdmissionReview,
     *,
@@ -34,19 +34,19 @@ def required_probes(
     probe_types: Sequence[ProbeType] = ("exec", "grpc", "httpGet", "tcpSocket"),
     custom_violation_message: str = "",
 ) -> Decision:
-    """Deny objects with a container that lacks one of the probes."""
-    found = introduced(review, lambda each: _violations(each, probes, probe_types))
-    if not found:
+    """Deny containers without one of the probes, or with another action in it."""
+    violations = introduced(review, _violations, probes, probe_types)
+    if not violations:
         return Allow()
-    return Deny(" ".join(filter(None, ["; ".join(found), custom_violation_message])))
+    return Deny(f"{'; '.join(violations)} {custom_violation_message}".rstrip())
 
 
 def _violations(review: AdmissionReview, probes: Sequence[str], probe_types: Sequence[str]) -> Iterator[str]:
-    wanted = f" by {' or '.join(probe_types)}" if probe_types else ""
+    expected = f" with {' or '.join(probe_types)}" if probe_types else ""
     for container in review.containers():
         if container.kind != "containers":
             continue
-        for probe in probes:
-            has = field(container.spec, probe, dict)
-            if not has or (probe_types and not any(field(has, each, dict) is not None for each in probe_types)):
-                yield f"{container} has no {probe}{wanted}"
+        for name in probes:
+            probe = field(container.spec, name, dict)
+            if not probe or (probe_types and not any(field(probe, type_, dict) is not None for type_ in probe_types)):
+                yield f"{container} must have a {name}{expected}"

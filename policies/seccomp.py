@@ -1,15 +1,15 @@
-"""Containers run under a seccomp profile that is let in, by default the container runtime's own.
+"""Allows only certain seccomp profiles, by default only the profile of the container runtime.
 
-What a container says counts before what its pod says, and where neither says anything it runs unconfined on many
-clusters: that is denied too. The annotations from before there were fields do not count: API servers since 1.27 pass
-them over, and older ones write into the fields what they say. Pods for Windows have no profiles and are let pass.
+The profile of a container is set in the container, else in the pod. Without a profile, many clusters run the container
+unconfined, so that is denied too. Annotations, which fields have replaced, do not count: API servers since 1.27 ignore
+them, and older ones copy them to the fields. Pods for Windows have no profiles and are exempt.
 
 Parameters:
-    allowed_profiles: ``RuntimeDefault``, ``Unconfined`` and ``Localhost``, or as annotations have them:
-        ``runtime/default``, ``docker/default``, ``unconfined``, ``localhost/web.json``, and ``localhost/*`` for all
-        files; ``*`` for everything.
-    allowed_localhost_files: the files that ``Localhost`` lets in; ``*`` for all. None unless given.
-    exempt_images: images whose containers may run under any: references, or beginnings of them with a final ``*``.
+    allowed_profiles: ``RuntimeDefault``, ``Unconfined`` and ``Localhost``, or as in annotations: ``runtime/default``,
+        ``docker/default``, ``unconfined``, ``localhost/web.json``, or ``localhost/*`` for all files; ``*`` for all
+        profiles.
+    allowed_localhost_files: the files that ``Localhost`` allows; ``*`` for all.
+    exempt_images: images to exempt: references, or prefixes of one registry such as ``registry.example.com/base/*``.
 
 Allowed, with ``allowed_profiles=["RuntimeDefault", "Localhost"], allowed_localhost_files=["web.json"]``::
 
@@ -29,20 +29,12 @@ Denied::
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, validating
+from webhooks import WORKLOADS, AdmissionReview, Allow, Decision, deny_new, field, validating
 
 NAMES = {"runtime/default": "RuntimeDefault", "docker/default": "RuntimeDefault", "unconfined": "Unconfined"}
 
 
-@validating(
-    "pods",
-    "pods/ephemeralcontainers",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/ephemeralcontainers", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def seccomp(
     review: AdmissionReview,
     *,
@@ -50,35 +42,32 @@ def seccomp(
     allowed_localhost_files: Sequence[str] = (),
     exempt_images: Sequence[str] = (),
 ) -> Decision:
-    """Deny objects with a container under another profile, or under none."""
+    """Deny containers with another profile, or without one."""
     if "*" in allowed_profiles:
         return Allow()
     allowed = {NAMES.get(profile, profile) for profile in allowed_profiles if profile != "Localhost"}
     if "Localhost" in allowed_profiles:
         allowed |= {f"localhost/{file}" for file in allowed_localhost_files}
-    found = introduced(review, lambda each: _violations(each, allowed, exempt_images))
-    return Deny("; ".join(found)) if found else Allow()
+    return deny_new(review, _violations, allowed, exempt_images)
 
 
 def _violations(review: AdmissionReview, allowed: Collection[str], exempt_images: Sequence[str]) -> Iterator[str]:
     pod = review.pod()
     if field(pod, "spec.os.name", str) == "windows":
         return
-    of_pod = _profile(field(pod, "spec", dict))
-    for container in review.containers():
-        profile = _profile(container.spec) or of_pod
-        if profile in allowed or (profile.startswith("localhost/") and "localhost/*" in allowed):
-            continue
-        if not container.is_of(exempt_images):
-            right = " or ".join(sorted(allowed)) or "left to exempt images"
-            said = profile or "absent"
-            yield f"container {container.name}: securityContext.seccompProfile must be {right}, not {said}"
+    pod_profile = _profile(field(pod, "spec", dict))
+    expected = " or ".join(sorted(allowed)) or "an allowed profile"
+    for container in review.containers(except_images=exempt_images):
+        profile = _profile(container.spec) or pod_profile
+        if profile not in allowed and not (profile.startswith("localhost/") and "localhost/*" in allowed):
+            yield f"{container}: securityContext.seccompProfile must be {expected}, not {profile or 'absent'}"
 
 
-def _profile(bearer: Any) -> str:
-    if field(bearer, "securityContext.seccompProfile", dict) is None:
+def _profile(spec: Any) -> str:
+    """Return the profile in the security context of a pod or container; of a file, as annotations write it."""
+    if field(spec, "securityContext.seccompProfile", dict) is None:
         return ""
-    type_ = field(bearer, "securityContext.seccompProfile.type", str)
+    type_ = field(spec, "securityContext.seccompProfile.type", str)
     if type_ != "Localhost":
-        return type_ or "one without a type"
-    return f"localhost/{field(bearer, 'securityContext.seccompProfile.localhostProfile', str) or ''}"
+        return type_ or "without a type"
+    return f"localhost/{field(spec, 'securityContext.seccompProfile.localhostProfile', str) or ''}"

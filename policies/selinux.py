@@ -1,12 +1,12 @@
-"""Processes keep the SELinux label that the container runtime gives them, or one of those that are let in.
+"""Allows only certain SELinux options, by default only those that the container runtime sets.
 
-Pods and containers are looked at each by itself: what a container leaves out, it has from its pod.
+The options of pods and of containers are checked separately; a container inherits the options that it does not set.
 
 Parameters:
-    allowed_selinux_options: each a mapping with ``level``, ``role``, ``type``, ``user`` or some of them. What a pod or
-        a container says must be in one of these as it says it. None unless given.
-    exempt_images: images whose containers may have any label: references, or beginnings of them with a final ``*``.
-        There is no such exception for what a pod says.
+    allowed_selinux_options: mappings with some of ``level``, ``role``, ``type`` and ``user``. All options that a pod or
+        container sets must be in one of them.
+    exempt_images: images to exempt: references, or prefixes of one registry such as ``registry.example.com/base/*``.
+        The options of the pod are not exempt.
 
 Allowed, with ``allowed_selinux_options=[{"type": "container_t", "level": "s0:c1,c2"}]``::
 
@@ -20,13 +20,13 @@ Denied::
 from collections.abc import Iterator, Sequence
 from typing import Any, TypedDict
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, validating
+from webhooks import WORKLOADS, AdmissionReview, Decision, deny_new, field, validating
 
 PARTS = ("level", "role", "type", "user")
 
 
 class Options(TypedDict, total=False):
-    """The parts of a label."""
+    """The parts of an SELinux label."""
 
     level: str
     role: str
@@ -34,38 +34,27 @@ class Options(TypedDict, total=False):
     user: str
 
 
-@validating(
-    "pods",
-    "pods/ephemeralcontainers",
-    "replicationcontrollers",
-    "podtemplates",
-    "apps/*",
-    "batch/*",
-    operations=["CREATE", "UPDATE"],
-)
+@validating("pods", "pods/ephemeralcontainers", *WORKLOADS, operations=["CREATE", "UPDATE"])
 def selinux(
     review: AdmissionReview, *, allowed_selinux_options: Sequence[Options] = (), exempt_images: Sequence[str] = ()
 ) -> Decision:
-    """Deny objects with a process that would have another label."""
-    found = introduced(review, lambda each: _violations(each, allowed_selinux_options, exempt_images))
-    return Deny("; ".join(found)) if found else Allow()
+    """Deny pods and containers with other SELinux options."""
+    return deny_new(review, _violations, allowed_selinux_options, exempt_images)
 
 
 def _violations(review: AdmissionReview, allowed: Sequence[Options], exempt_images: Sequence[str]) -> Iterator[str]:
-    yield from _wrong("pod", field(review.pod(), "spec", dict), allowed)
-    for container in review.containers():
-        if not container.is_of(exempt_images):
-            yield from _wrong(f"container {container.name}", container.spec, allowed)
+    yield from _option_violations("pod", field(review.pod(), "spec", dict), allowed)
+    for container in review.containers(except_images=exempt_images):
+        yield from _option_violations(str(container), container.spec, allowed)
 
 
-def _wrong(where: str, bearer: Any, allowed: Sequence[Options]) -> Iterator[str]:
-    said = {part: field(bearer, f"securityContext.seLinuxOptions.{part}", str) for part in PARTS}
-    said = {part: value for part, value in said.items() if value}
-    if said and not any(said.items() <= each.items() for each in allowed):
-        told = _told(said)
-        right = f"one of {'; '.join(_told(each) for each in allowed)}" if allowed else "absent"
-        yield f"{where}: securityContext.seLinuxOptions must be {right}, not {told}"
+def _option_violations(where: str, spec: Any, allowed: Sequence[Options]) -> Iterator[str]:
+    all_options = {part: field(spec, f"securityContext.seLinuxOptions.{part}", str) for part in PARTS}
+    options = {part: value for part, value in all_options.items() if value}
+    if options and not any(options.items() <= combination.items() for combination in allowed):
+        expected = " or ".join(f"({_format(combination)})" for combination in allowed) or "absent"
+        yield f"{where}: securityContext.seLinuxOptions must be {expected}, not ({_format(options)})"
 
 
-def _told(options: Any) -> str:
-    return ", ".join(f"{part} {options[part]}" for part in PARTS if part in options)
+def _format(options: Any) -> str:
+    return ", ".join(f"{part}: {options[part]}" for part in PARTS if part in options)

@@ -1,12 +1,11 @@
-"""Claims of storage name their class, and one that is allowed.
+"""Requires PersistentVolumeClaims to set a storage class, optionally one of certain classes.
 
-The claims of a StatefulSet's ``volumeClaimTemplates`` count too. Those that are made for the ``ephemeral`` volumes of
-pods are asked when they are made. Whether a class of the name exists is not checked, for that is no matter of the claim
-alone.
+The ``volumeClaimTemplates`` of StatefulSets are checked too. Claims of ``ephemeral`` volumes are checked when they are
+created. The policy does not check whether a class exists.
 
 Parameters:
-    allowed_storage_classes: names of classes; ``*`` for whichever.
-    include_storage_classes_in_message: whether a denial says which are allowed.
+    allowed_storage_classes: the names of allowed classes; ``*`` for all.
+    include_storage_classes_in_message: whether the message of a denial lists the allowed classes.
 
 Allowed, with ``allowed_storage_classes=["fast"]``::
 
@@ -24,7 +23,7 @@ Denied::
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, items, validating
+from webhooks import AdmissionReview, Decision, deny_new, field, items, validating
 
 ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
@@ -36,31 +35,29 @@ def storage_class(
     allowed_storage_classes: Sequence[str] = ("*",),
     include_storage_classes_in_message: bool = True,
 ) -> Decision:
-    """Deny claims without a class, or of a class that is not allowed."""
-    found = introduced(review, lambda each: _violations(each, allowed_storage_classes))
-    if not found:
-        return Allow()
-    listed = include_storage_classes_in_message and "*" not in allowed_storage_classes
-    return Deny("; ".join(found) + (f"; allowed: {', '.join(allowed_storage_classes)}" if listed else ""))
+    """Deny claims without a class, or with another class."""
+    is_listed = include_storage_classes_in_message and allowed_storage_classes and "*" not in allowed_storage_classes
+    remedy = f"use {' or '.join(allowed_storage_classes)}" if is_listed else "use an allowed class"
+    return deny_new(review, _violations, allowed_storage_classes, remedy)
 
 
-def _violations(review: AdmissionReview, allowed: Sequence[str]) -> Iterator[str]:
+def _violations(review: AdmissionReview, allowed: Sequence[str], remedy: str) -> Iterator[str]:
     if review.resource.resource == "persistentvolumeclaims":
         claims = [("", review.target)]
     else:
         templates = items(review.target, "spec.volumeClaimTemplates", dict)
-        claims = [(f"claim {field(each, 'metadata.name', str)}: ", each) for each in templates]
+        claims = [(f"claim {field(claim, 'metadata.name', str)}: ", claim) for claim in templates]
     for where, claim in claims:
         names = _names(claim)
         if not names:
-            yield f"{where}spec.storageClassName is missing"
+            yield f"{where}spec.storageClassName is missing: {remedy}"
         for name in names:
             if name not in allowed and not (name and isinstance(name, str) and "*" in allowed):
-                yield f"{where}the storage class {name!r} is not allowed"
+                yield f"{where}storage class {name!r} is not allowed: {remedy}"
 
 
 def _names(claim: dict[str, Any]) -> list[Any]:
-    """Of the field, and of the annotation that came before it and goes before it still."""
+    """Return the class in the field, and that in the deprecated annotation, which takes precedence in API servers."""
     annotations = field(claim, "metadata.annotations", dict) or {}
     names = (annotations.get(ANNOTATION), field(claim, "spec.storageClassName", str))
     return [name for name in names if name is not None]

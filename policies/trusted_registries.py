@@ -1,12 +1,12 @@
-"""Pods run images from trusted registries alone, where API servers ask about images (ImageReview).
+"""Requires images to come from certain registries or repositories, in image reviews (ImageReview) of API servers.
 
-The API server asks about every container of a pod: init and ephemeral ones too, and again when an image is changed.
-References are read as container tools read them and compared part by part: ``registry.example.com`` does not let in
-``registry.example.com.evil.org``. The annotations that an ImageReview brings are the pod author's own word, and do not
-count.
+The API server asks about all containers of a pod, including init and ephemeral containers, and again if an image is
+changed. References are parsed as container runtimes do, and compared component by component: ``registry.example.com``
+does not match ``registry.example.com.evil.org``. The annotations of an ImageReview are set by the author of the pod, so
+they do not count.
 
 Parameters:
-    registries: registries such as ``registry.example.com``, and paths in them such as ``docker.io/library``.
+    registries: registries such as ``registry.example.com``, or paths in a registry such as ``docker.io/library``.
 
 Allowed, with ``registries=["registry.example.com"]``::
 
@@ -24,11 +24,11 @@ from webhooks import Allow, Decision, Deny, ImageReference, ImageReview, image_p
 
 @image_policy
 def trusted_registries(review: ImageReview, *, registries: Sequence[str] = ("registry.k8s.io",)) -> Decision:
-    """Deny pods with an image from elsewhere."""
-    strange = [image for image in review.images if not _is_from(image, registries)]
-    if not strange:
+    """Deny images that come from other registries."""
+    untrusted = [image for image in review.images if not _is_from(image, registries)]
+    if not untrusted:
         return Allow()
-    return Deny(f"images from outside {', '.join(registries)}: {', '.join(strange)}")
+    return Deny(f"images must come from {' or '.join(registries) or 'a trusted registry'}: {', '.join(untrusted)}")
 
 
 def _is_from(image: str, registries: Sequence[str]) -> bool:

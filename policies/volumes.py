@@ -1,10 +1,10 @@
-"""Pods use volumes of known types alone.
+"""Allows only certain types of volumes.
 
-Unless told otherwise these are what the restricted Pod Security Standard lets in: what the cluster itself fills, and
-what a claim or a driver gives, but nothing that mounts another machine's or the node's files directly.
+The default types are those of the restricted Pod Security Standard: they exclude volumes that mount files of the node
+or of another machine directly.
 
 Parameters:
-    volumes: types as a volume's fields are called, such as ``configMap``; ``*`` for all.
+    volumes: the allowed types, named as the fields of a volume, such as ``configMap``; ``*`` for all.
 
 Allowed, with ``volumes=["configMap", "nfs"]``::
 
@@ -19,9 +19,9 @@ Denied::
 
 from collections.abc import Iterator, Sequence
 
-from webhooks import AdmissionReview, Allow, Decision, Deny, field, introduced, items, validating
+from webhooks import WORKLOADS, AdmissionReview, Allow, Decision, deny_new, field, items, validating
 
-KNOWN = (
+RESTRICTED = (
     "configMap",
     "csi",
     "downwardAPI",
@@ -34,17 +34,15 @@ KNOWN = (
 )
 
 
-@validating("pods", "replicationcontrollers", "podtemplates", "apps/*", "batch/*", operations=["CREATE", "UPDATE"])
-def volumes(review: AdmissionReview, *, volumes: Sequence[str] = KNOWN) -> Decision:
-    """Deny pods with a volume of another type."""
-    if "*" in volumes:
-        return Allow()
-    found = introduced(review, lambda each: _violations(each, volumes))
-    return Deny(f"{'; '.join(found)}; allowed are {', '.join(volumes) or 'none'}") if found else Allow()
+@validating("pods", *WORKLOADS, operations=["CREATE", "UPDATE"])
+def volumes(review: AdmissionReview, *, volumes: Sequence[str] = RESTRICTED) -> Decision:
+    """Deny pods with other types of volumes."""
+    return Allow() if "*" in volumes else deny_new(review, _violations, volumes)
 
 
 def _violations(review: AdmissionReview, allowed: Sequence[str]) -> Iterator[str]:
     for volume in items(review.pod(), "spec.volumes", dict):
-        for type_ in volume:
-            if type_ != "name" and type_ not in allowed and volume[type_] is not None:
-                yield f"volume {field(volume, 'name', str)} is of type {type_}"
+        for type_, source in volume.items():
+            if type_ != "name" and type_ not in allowed and source is not None:
+                expected = " or ".join(allowed) or "an allowed type"
+                yield f"volume {field(volume, 'name', str)}: type must be {expected}, not {type_}"

@@ -14,8 +14,8 @@ from .objects import check_containers, check_everywhere, container, judged, mess
 
 DIGEST = f"sha256:{'a' * 64}"
 
-# Places, the images from them, and images that only look so.
-PLACES: list[tuple[list[str], list[str], list[str]]] = [
+# Repositories, images from them, and other images with similar names.
+REPOS: list[tuple[list[str], list[str], list[str]]] = [
     (
         ["registry.example.com"],
         [
@@ -64,16 +64,16 @@ PLACES: list[tuple[list[str], list[str], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("repos", "good", "bad"), PLACES, ids=lambda value: ",".join(value)[:30])
-def test_images_come_from_known_places(repos: list[str], good: list[str], bad: list[str]) -> None:
+@pytest.mark.parametrize(("repos", "good", "bad"), REPOS, ids=lambda value: ",".join(value)[:30])
+def test_images_come_from_allowed_repositories(repos: list[str], good: list[str], bad: list[str]) -> None:
     policy = allowed_repos.bind(repos=repos)
     for image in good:
         assert message(policy, spec_of(container(image=image), volumes=[volume(image)])) is None, image
     for image in bad:
-        outside = f"images from outside {', '.join(repos)}"
-        assert message(policy, spec_of(container(image=image))) == f"{outside}: container app ({image})", image
+        problem = f"image {image} must come from {' or '.join(repos) or 'an allowed repository'}"
+        assert message(policy, spec_of(container(image=image))) == f"container app: {problem}", image
         volumes = spec_of(container(image=good[0] if good else "a"), volumes=[volume(image)])
-        assert (message(policy, volumes) or "").endswith(f"volume model ({image})"), image
+        assert (message(policy, volumes) or "").endswith(f"volume model: {problem}"), image
 
 
 def test_everywhere() -> None:
@@ -85,24 +85,24 @@ def test_everywhere() -> None:
     check_images(policy, "fine.io/a", "evil.io/a")
 
 
-def test_all_strange_images_are_named() -> None:
-    strange = spec_of(
+def test_all_images_are_named() -> None:
+    obj = spec_of(
         container("bad", "evil.io/a"),
         container("good", "fine.io/a"),
         {"name": "none"},
         initContainers=[{"image": "x"}],
         volumes=[volume("y", "data")],
     )
-    outside = "container bad (evil.io/a), container none (), init container  (x), volume data (y)"
-    assert message(allowed_repos.bind(repos=["fine.io"]), strange) == f"images from outside fine.io: {outside}"
+    images = {"container bad": "evil.io/a", "container none": "", "init container ": "x", "volume data": "y"}
+    problems = "; ".join(f"{name}: image {image} must come from fine.io" for name, image in images.items())
+    assert message(allowed_repos.bind(repos=["fine.io"]), obj) == problems
 
 
-def test_what_an_update_brings_is_named_alone() -> None:
+def test_an_update_is_denied_only_for_new_images() -> None:
     old, now = container("old", "evil.io/a"), container("new", "evil.io/b")
     policy = allowed_repos.bind(repos=["fine.io"])
-    assert (
-        message(policy, spec_of(old, now), old=spec_of(old)) == "images from outside fine.io: container new (evil.io/b)"
-    )
+    problem = "container new: image evil.io/b must come from fine.io"
+    assert message(policy, spec_of(old, now), old=spec_of(old)) == problem
     assert message(policy, spec_of({**old, "image": "evil.io/b"}), old=spec_of(old))
 
 
@@ -126,18 +126,18 @@ def test_the_object_of_older_servers_for_ephemeral_containers() -> None:
     ],
     ids=repr,
 )
-def test_where_an_image_could_hide_is_denied(spec: Json) -> None:
+def test_malformed_objects_are_denied(spec: Json) -> None:
     outcome = judged(allowed_repos, spec)
     assert isinstance(outcome, Deny)
     assert outcome.code == 500
 
 
 @pytest.mark.parametrize("repo", ["", "*", "good.io/*", "good.io:x/", "good.io/a:1", "https://good.io"])
-def test_a_place_that_is_none_denies(repo: str) -> None:
+def test_invalid_repositories_deny_everything(repo: str) -> None:
     assert isinstance(judged(allowed_repos.bind(repos=[repo]), spec_of(container(image="good.io/a"))), Deny)
 
 
-def test_the_registry_of_the_cluster_is_known_unless_told_otherwise() -> None:
+def test_the_default_is_the_registry_of_kubernetes() -> None:
     assert message(allowed_repos, spec_of(container(image="registry.k8s.io/pause"))) is None
     assert message(allowed_repos, spec_of(container(image="nginx")))
 

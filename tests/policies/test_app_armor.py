@@ -22,7 +22,7 @@ from .objects import (
 ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 DEFAULT, UNCONFINED = {"type": "RuntimeDefault"}, {"type": "Unconfined"}
 WEB = {"type": "Localhost", "localhostProfile": "web"}
-# As fields and as annotations have them.
+# Profiles in fields, in annotations, and in messages.
 PROFILES: list[tuple[Any, str | None, str]] = [
     (None, None, "runtime/default"),
     (DEFAULT, "runtime/default", "runtime/default"),
@@ -30,7 +30,7 @@ PROFILES: list[tuple[Any, str | None, str]] = [
     (WEB, "localhost/web", "localhost/web"),
     ({"type": "Localhost"}, "localhost/", "localhost/"),
     ({"type": "New"}, "New", "New"),
-    ({}, "one without a type", "one without a type"),
+    ({}, "without a type", "without a type"),
 ]
 LISTS = [
     ([], []),
@@ -45,23 +45,26 @@ LISTS = [
 
 @pytest.mark.parametrize(("allowed", "good"), LISTS, ids=repr)
 @pytest.mark.parametrize(("of_field", "of_annotation", "name"), PROFILES, ids=repr)
-def test_profiles_are_let_in(
+def test_profiles_are_compared(
     allowed: list[str], good: list[str], of_field: Any, of_annotation: str | None, name: str
 ) -> None:
     policy = app_armor.bind(allowed_profiles=allowed)
-    right = " or ".join(allowed) or "left to exempt images"
-    told = f"container app: securityContext.appArmorProfile must be {right}, not {name}"
+    expected = " or ".join(allowed) or "an allowed profile"
+    problem = f"container app: securityContext.appArmorProfile must be {expected}, not {name}"
     annotations = None if of_annotation is None else {ANNOTATION + "app": of_annotation}
     for kind in RESOURCES:
-        for spec, noted in (
+        for spec, annotation in (
             (spec_of(secured(appArmorProfile=of_field)), None),
             (spec_of(securityContext={"appArmorProfile": of_field}), None),
             (spec_of(), annotations),
         ):
-            assert message(policy, spec, kind, annotations=noted) == (None if name in good else told), (kind, spec)
+            assert message(policy, spec, kind, annotations=annotation) == (None if name in good else problem), (
+                kind,
+                spec,
+            )
 
 
-# What the pod says, what the container says, the container's annotation, and what is wrong.
+# The profiles of the pod, the container and the annotation, and the denied one.
 LEVELS: list[tuple[Any, Any, str | None, str | None]] = [
     (UNCONFINED, DEFAULT, None, None),
     (DEFAULT, UNCONFINED, None, "unconfined"),
@@ -74,22 +77,22 @@ LEVELS: list[tuple[Any, Any, str | None, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("of_pod", "of_container", "noted", "wrong"), LEVELS, ids=repr)
-def test_a_container_counts_before_its_pod(
-    of_pod: Any, of_container: Any, noted: str | None, wrong: str | None
+@pytest.mark.parametrize(("of_pod", "of_container", "annotation", "wrong"), LEVELS, ids=repr)
+def test_the_container_takes_precedence(
+    of_pod: Any, of_container: Any, annotation: str | None, wrong: str | None
 ) -> None:
     spec = spec_of(secured(appArmorProfile=of_container), securityContext={"appArmorProfile": of_pod})
-    annotations = {} if noted is None else {ANNOTATION + "app": noted}
-    told = wrong and f"container app: securityContext.appArmorProfile must be runtime/default, not {wrong}"
-    assert message(app_armor, spec, annotations=annotations) == told
+    annotations = {} if annotation is None else {ANNOTATION + "app": annotation}
+    problem = wrong and f"container app: securityContext.appArmorProfile must be runtime/default, not {wrong}"
+    assert message(app_armor, spec, annotations=annotations) == problem
 
 
-def test_what_others_note_is_not_meant() -> None:
+def test_other_annotations_are_ignored() -> None:
     annotations = {ANNOTATION + "other": "unconfined", ANNOTATION: "unconfined", "app": "unconfined"}
     assert message(app_armor, spec_of(), annotations=annotations) is None
 
 
-def test_pods_for_windows_have_none() -> None:
+def test_pods_for_windows_are_exempt() -> None:
     policy = app_armor.bind(allowed_profiles=["localhost/web"])
     assert message(policy, spec_of(os={"name": "windows"})) is None
     assert message(policy, spec_of(os={"name": "linux"}))
@@ -105,7 +108,7 @@ def test_it_holds_for_every_object_and_container() -> None:
 
 
 def test_an_update_may_not_bring_another_profile() -> None:
-    old, new = (spec_of(secured(appArmorProfile=each)) for each in (UNCONFINED, WEB))
+    old, new = (spec_of(secured(appArmorProfile=profile)) for profile in (UNCONFINED, WEB))
     assert message(app_armor, new, "Deployment", old=old)
 
 

@@ -9,40 +9,40 @@ from .objects import LISTS, RESOURCES, check_everywhere, check_shapes, container
 
 [automount] = load(["library:automount_service_account_token"])
 
-PLACE = "/var/run/secrets/kubernetes.io/serviceaccount"
+MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 def mounting(*paths: Any) -> Json:
     return container(volumeMounts=[{"name": "token", "mountPath": path} for path in paths])
 
 
-SAID = "automountServiceAccountToken must be false"
-MOUNTED = f"container app has the service account's token, {SAID}"
+REQUIRED = "automountServiceAccountToken must be false"
+MOUNTED = f"container app mounts the service account token: {REQUIRED}"
 CASES: list[tuple[Json, str | None]] = [
     (spec_of(automountServiceAccountToken=False), None),
     (spec_of(), None),
     (spec_of(automountServiceAccountToken=None), None),
-    (spec_of(automountServiceAccountToken=True), SAID),
-    (spec_of(mounting(PLACE), automountServiceAccountToken=True), SAID),
-    (spec_of(mounting(PLACE)), MOUNTED),
-    (spec_of(mounting("/data", f"{PLACE}/")), MOUNTED),
+    (spec_of(automountServiceAccountToken=True), REQUIRED),
+    (spec_of(mounting(MOUNT_PATH), automountServiceAccountToken=True), REQUIRED),
+    (spec_of(mounting(MOUNT_PATH)), MOUNTED),
+    (spec_of(mounting("/data", f"{MOUNT_PATH}/")), MOUNTED),
     (spec_of(mounting("/var/run/../run/./secrets//kubernetes.io/serviceaccount")), MOUNTED),
-    (spec_of(mounting(PLACE), automountServiceAccountToken=None), MOUNTED),
-    (spec_of(mounting(PLACE), automountServiceAccountToken=False), None),
-    (spec_of(mounting("/var/run/secrets/tokens", f"{PLACE}s", f"{PLACE}/deeper")), None),
+    (spec_of(mounting(MOUNT_PATH), automountServiceAccountToken=None), MOUNTED),
+    (spec_of(mounting(MOUNT_PATH), automountServiceAccountToken=False), None),
+    (spec_of(mounting("/var/run/secrets/tokens", f"{MOUNT_PATH}s", f"{MOUNT_PATH}/deeper")), None),
     (spec_of(mounting(None)), None),
     (spec_of(serviceAccountName="web"), None),
 ]
 
 
 @pytest.mark.parametrize(("spec", "problem"), CASES, ids=repr)
-def test_pods_have_no_token(spec: Json, problem: str | None) -> None:
+def test_pods_with_a_token_are_denied(spec: Json, problem: str | None) -> None:
     assert message(automount, spec) == problem
 
 
 def test_everywhere() -> None:
     check_everywhere(automount, spec_of(automountServiceAccountToken=False), spec_of(automountServiceAccountToken=True))
-    check_everywhere(automount, spec_of(), spec_of(mounting(PLACE)))
+    check_everywhere(automount, spec_of(), spec_of(mounting(MOUNT_PATH)))
     check_shapes(automount, spec_of(), "automountServiceAccountToken", False)
     check_shapes(automount, spec_of(mounting("/data")), "containers/0/volumeMounts", [])
     check_shapes(automount, spec_of(mounting("/data")), "containers/0/volumeMounts/0", {}, {"x": "y"})
@@ -51,13 +51,13 @@ def test_everywhere() -> None:
 
 @pytest.mark.parametrize("list_", LISTS)
 @pytest.mark.parametrize("kind", RESOURCES)
-def test_every_container_counts(kind: str, list_: str) -> None:
-    spec = {"containers": [container()], list_: [container(), {**mounting(PLACE), "name": "bad"}]}
-    assert "bad has the service account's token" in (message(automount, spec, kind) or "")
+def test_all_containers_are_checked(kind: str, list_: str) -> None:
+    spec = {"containers": [container()], list_: [container(), {**mounting(MOUNT_PATH), "name": "bad"}]}
+    assert "bad mounts the service account token" in (message(automount, spec, kind) or "")
 
 
-def test_containers_put_into_running_pods_count_too() -> None:
-    spec = spec_of(ephemeralContainers=[mounting(PLACE)])
+def test_ephemeral_containers_are_checked() -> None:
+    spec = spec_of(ephemeralContainers=[mounting(MOUNT_PATH)])
     assert message(automount, spec, old=spec_of(), subResource="ephemeralcontainers")
     assert automount.match.matches_resource(review_of("Pod", spec, old=spec_of(), subResource="ephemeralcontainers"))
     assert message(automount, spec, old=spec, subResource="ephemeralcontainers") is None

@@ -8,7 +8,8 @@ from .kinds import asked, check_requests, check_shapes, ingress, message
 [block_wildcard_ingress] = load(["library:block_wildcard_ingress"])
 
 HOST = {"host": "web.example.com", "http": {"paths": []}}
-HOSTLESS = "spec.rules: a rule without a host serves every host, name one"
+HOSTLESS = "spec.rules: a rule without a host matches every host: set its host"
+WILDCARD = "matches more than one host: name each host"
 CASES: list[tuple[Json, str | None]] = [
     ({"rules": [HOST]}, None),
     ({"rules": [HOST, {"host": "a.example.com"}]}, None),
@@ -19,12 +20,18 @@ CASES: list[tuple[Json, str | None]] = [
     ({"rules": [{"host": ""}]}, HOSTLESS),
     ({"rules": [{"host": None}]}, HOSTLESS),
     ({"rules": [{}]}, HOSTLESS),
-    ({"rules": [HOST, {"host": "*.example.com"}]}, "spec.rules: *.example.com is not one host, name each"),
-    ({"rules": [{"host": "*"}]}, "spec.rules: * is not one host, name each"),
-    ({"rules": [{"host": "a.*.com"}, {}]}, f"spec.rules: a.*.com is not one host, name each; {HOSTLESS}"),
-    ({"defaultBackend": {"service": {}}}, "spec.defaultBackend serves every host, write rules with hosts"),
-    ({"rules": [HOST], "defaultBackend": {}}, "spec.defaultBackend serves every host, write rules with hosts"),
-    ({"backend": {"serviceName": "web"}}, "spec.backend serves every host, write rules with hosts"),
+    (
+        {"rules": [HOST, {"host": "*.example.com"}]},
+        f"spec.rules: *.example.com {WILDCARD}",
+    ),
+    ({"rules": [{"host": "*"}]}, f"spec.rules: * {WILDCARD}"),
+    (
+        {"rules": [{"host": "a.*.com"}, {}]},
+        f"spec.rules: a.*.com {WILDCARD}; {HOSTLESS}",
+    ),
+    ({"defaultBackend": {"service": {}}}, "spec.defaultBackend matches every host: use rules with hosts"),
+    ({"rules": [HOST], "defaultBackend": {}}, "spec.defaultBackend matches every host: use rules with hosts"),
+    ({"backend": {"serviceName": "web"}}, "spec.backend matches every host: use rules with hosts"),
 ]
 
 

@@ -21,13 +21,12 @@ PATHS = {
 }
 
 NO_POLICY_OUTCOME = {  # by the requests that were recorded
-    "block_load_balancer",
-    "block_node_port",
-    "deny_impersonation",
+    "disallow_impersonation",
     "external_ips",
     "horizontal_pod_autoscaler",
     "pod_disruption_budget",
     "protect_namespaces",
+    "service_types",
     "storage_class",
 }
 

@@ -22,14 +22,14 @@ from .objects import (
 [capabilities] = load(["library:capabilities"])
 
 WHERE = "container app: securityContext.capabilities"
-# What may be added, what must be dropped, what a container says, and what it is told.
+# The allowed and the required capabilities, those of a container, and the violations.
 CASES: list[tuple[list[str], list[str], Json | None, list[str]]] = [
     ([], [], None, []),
     ([], [], {}, []),
     ([], [], {"add": None, "drop": None}, []),
     ([], [], {"add": [], "drop": ["ALL"]}, []),
-    ([], [], {"add": ["CHOWN"]}, ["add must have nothing, not CHOWN"]),
-    ([], [], {"add": ["ALL"]}, ["add must have nothing, not ALL"]),
+    ([], [], {"add": ["CHOWN"]}, ["add must be empty, not CHOWN"]),
+    ([], [], {"add": ["ALL"]}, ["add must be empty, not ALL"]),
     (["CHOWN"], [], {"add": ["CHOWN"]}, []),
     (["chown"], [], {"add": ["CHOWN"]}, []),
     (["CHOWN"], [], {"add": ["chown"]}, []),
@@ -58,7 +58,7 @@ CASES: list[tuple[list[str], list[str], Json | None, list[str]]] = [
     (["*"], ["NET_RAW"], {"drop": ["ALL"], "add": ["NET_RAW"]}, ["drop must have NET_RAW"]),
     (["*"], ["NET_RAW"], {"drop": ["ALL", "NET_RAW"], "add": ["NET_RAW"]}, []),
     (["*"], ["NET_RAW"], {"drop": ["ALL"], "add": ["KILL"]}, []),
-    ([], ["ALL"], {"add": ["KILL"]}, ["add must have nothing, not KILL", "drop must have ALL"]),
+    ([], ["ALL"], {"add": ["KILL"]}, ["add must be empty, not KILL", "drop must have ALL"]),
 ]
 
 
@@ -93,7 +93,7 @@ def test_it_holds_for_every_object_and_container() -> None:
 
 def test_an_update_may_not_add_more() -> None:
     old, new = (spec_of(secured(capabilities={"add": names})) for names in (["KILL"], ["KILL", "CHOWN"]))
-    assert message(capabilities, new, "Deployment", old=old) == f"{WHERE}.add must have nothing, not CHOWN"
+    assert message(capabilities, new, "Deployment", old=old) == f"{WHERE}.add must be empty, not CHOWN"
 
 
 def test_misshapen_objects_are_denied() -> None:

@@ -12,8 +12,8 @@ from .resources import check_parameter, check_resizing, check_resources, using
 [container_limits] = load(["library:container_limits"])
 limited = container_limits.bind(cpu="2", memory="4Gi")
 
-CPU = "container app: cpu limit"
-MEMORY = "container app: memory limit"
+CPU = "container app: resources.limits.cpu"
+MEMORY = "container app: resources.limits.memory"
 LIMITS: list[tuple[Json, Json | None, str | None]] = [
     ({}, {"cpu": "64", "memory": "1Ti"}, None),
     ({}, {"cpu": "64"}, f"{MEMORY} is missing"),
@@ -26,29 +26,29 @@ LIMITS: list[tuple[Json, Json | None, str | None]] = [
     ({"cpu": "2"}, {"cpu": 1.5, "memory": "1"}, None),
     ({"cpu": "2"}, {"cpu": "2e0", "memory": "1"}, None),
     ({"cpu": "2000m"}, {"cpu": "2", "memory": "1"}, None),
-    ({"cpu": "2"}, {"cpu": "2001m", "memory": "1"}, f"{CPU} 2001m is too high, at most 2 is allowed"),
-    ({"cpu": "2"}, {"cpu": "2000000001n", "memory": "1"}, f"{CPU} 2000000001n is too high, at most 2 is allowed"),
-    ({"cpu": "2"}, {"cpu": "1k", "memory": "1"}, f"{CPU} 1k is too high, at most 2 is allowed"),
-    ({"cpu": "2"}, {"memory": "1"}, f"{CPU} is missing, at most 2 is allowed"),
+    ({"cpu": "2"}, {"cpu": "2001m", "memory": "1"}, f"{CPU} is 2001m: set it to at most 2"),
+    ({"cpu": "2"}, {"cpu": "2000000001n", "memory": "1"}, f"{CPU} is 2000000001n: set it to at most 2"),
+    ({"cpu": "2"}, {"cpu": "1k", "memory": "1"}, f"{CPU} is 1k: set it to at most 2"),
+    ({"cpu": "2"}, {"memory": "1"}, f"{CPU} is missing: set it to at most 2"),
     ({"memory": "4Gi"}, {"cpu": "1", "memory": "4Gi"}, None),
     ({"memory": "4Gi"}, {"cpu": "1", "memory": "4294967296"}, None),
     ({"memory": "4Gi"}, {"cpu": "1", "memory": "4294967296000m"}, None),
     (
         {"memory": "4Gi"},
         {"cpu": "1", "memory": "4294967297"},
-        f"{MEMORY} 4294967297 is too high, at most 4Gi is allowed",
+        f"{MEMORY} is 4294967297: set it to at most 4Gi",
     ),
-    ({"memory": "4G"}, {"cpu": "1", "memory": "4Gi"}, f"{MEMORY} 4Gi is too high, at most 4G is allowed"),
-    ({"memory": "4Gi"}, {"cpu": "1", "memory": "1E"}, f"{MEMORY} 1E is too high, at most 4Gi is allowed"),
+    ({"memory": "4G"}, {"cpu": "1", "memory": "4Gi"}, f"{MEMORY} is 4Gi: set it to at most 4G"),
+    ({"memory": "4Gi"}, {"cpu": "1", "memory": "1E"}, f"{MEMORY} is 1E: set it to at most 4Gi"),
     ({"memory": "4Gi"}, {"cpu": "1", "memory": "4e9"}, None),
-    ({}, {"cpu": "0", "memory": "1"}, f"{CPU} 0 is none"),
-    ({"memory": "4Gi"}, {"cpu": "1", "memory": "0Gi"}, f"{MEMORY} 0Gi is none, at most 4Gi is allowed"),
-    ({}, {"cpu": "-1", "memory": "1"}, f"{CPU} -1 is none"),
+    ({}, {"cpu": "0", "memory": "1"}, f"{CPU} is 0, which means no limit"),
+    ({"memory": "4Gi"}, {"cpu": "1", "memory": "0Gi"}, f"{MEMORY} is 0Gi, which means no limit: set it to at most 4Gi"),
+    ({}, {"cpu": "-1", "memory": "1"}, f"{CPU} is -1, which means no limit"),
     ({"cpu": "-1"}, {"memory": "1"}, None),
     ({"cpu": "-1"}, {"cpu": "lots", "memory": "1"}, None),
     ({"cpu": "-1", "memory": "-1"}, None, None),
     ({"memory": "-1"}, {"cpu": "1"}, None),
-    ({"cpu": "-1", "memory": "1Gi"}, {}, f"{MEMORY} is missing, at most 1Gi is allowed"),
+    ({"cpu": "-1", "memory": "1Gi"}, {}, f"{MEMORY} is missing: set it to at most 1Gi"),
 ]
 
 
@@ -82,7 +82,7 @@ def test_another_violation_is_denied_where_there_was_one() -> None:
     old = spec_of(using({"cpu": "1", "memory": "8Gi"}))
     assert message(limited, spec_of(using({"cpu": "1", "memory": "16Gi"})), old=old)
     assert message(limited, spec_of(using({"cpu": "4", "memory": "8Gi"})), old=old) == (
-        f"{CPU} 4 is too high, at most 2 is allowed"
+        f"{CPU} is 4: set it to at most 2"
     )
 
 

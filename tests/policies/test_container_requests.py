@@ -12,8 +12,8 @@ from .resources import check_parameter, check_resizing, check_resources, using
 [container_requests] = load(["library:container_requests"])
 bounded = container_requests.bind(cpu="2", memory="4Gi")
 
-CPU = "container app: cpu request"
-MEMORY = "container app: memory request"
+CPU = "container app: resources.requests.cpu"
+MEMORY = "container app: resources.requests.memory"
 REQUESTS: list[tuple[Json, Json | None, Json | None, str | None]] = [
     ({}, {"cpu": "64", "memory": "1Ti"}, None, None),
     ({}, {"cpu": "64"}, None, f"{MEMORY} is missing"),
@@ -21,14 +21,14 @@ REQUESTS: list[tuple[Json, Json | None, Json | None, str | None]] = [
     ({}, {"cpu": "0", "memory": "0"}, None, None),
     ({}, {"cpu": None, "memory": "1"}, None, f"{CPU} is missing"),
     ({"cpu": "500m"}, {"cpu": "0.5", "memory": "1"}, None, None),
-    ({"cpu": "500m"}, {"cpu": "501m", "memory": "1"}, None, f"{CPU} 501m is too high, at most 500m is allowed"),
+    ({"cpu": "500m"}, {"cpu": "501m", "memory": "1"}, None, f"{CPU} is 501m: set it to at most 500m"),
     ({"memory": "1Gi"}, {"cpu": "1", "memory": "1G"}, None, None),
-    ({"memory": "1Gi"}, {"cpu": "1", "memory": "1025Mi"}, None, f"{MEMORY} 1025Mi is too high, at most 1Gi is allowed"),
-    ({"memory": "1Gi"}, {"cpu": "1"}, None, f"{MEMORY} is missing, at most 1Gi is allowed"),
-    # What is not requested is requested by the limit.
+    ({"memory": "1Gi"}, {"cpu": "1", "memory": "1025Mi"}, None, f"{MEMORY} is 1025Mi: set it to at most 1Gi"),
+    ({"memory": "1Gi"}, {"cpu": "1"}, None, f"{MEMORY} is missing: set it to at most 1Gi"),
+    # If the request is missing, the limit counts.
     ({}, None, {"cpu": "1", "memory": "1"}, None),
     ({}, {"cpu": "1"}, {"memory": "1"}, None),
-    ({"memory": "1Gi"}, {"cpu": "1"}, {"memory": "2Gi"}, f"{MEMORY} 2Gi is too high, at most 1Gi is allowed"),
+    ({"memory": "1Gi"}, {"cpu": "1"}, {"memory": "2Gi"}, f"{MEMORY} is 2Gi: set it to at most 1Gi"),
     ({"memory": "1Gi"}, {"cpu": "1", "memory": "1Gi"}, {"memory": "2Gi"}, None),
     ({"cpu": "-1"}, {"memory": "1"}, None, None),
     ({"cpu": "-1", "memory": "-1"}, None, None, None),

@@ -16,27 +16,42 @@ CASES: list[tuple[Json, Json | None, Json | None, str | None]] = [
     (TWICE, {"cpu": "2", "memory": "2Gi"}, {"cpu": "1", "memory": "1Gi"}, None),
     (TWICE, {"cpu": "1", "memory": "1Gi"}, {"cpu": "1", "memory": "1Gi"}, None),
     (TWICE, {"cpu": "0.2", "memory": "2048Mi"}, {"cpu": "100m", "memory": "1Gi"}, None),
-    (TWICE, {"cpu": "201m", "memory": "1"}, {"cpu": "100m"}, "cpu limit 201m is more than 2 times its request 100m"),
+    (
+        TWICE,
+        {"cpu": "201m", "memory": "1"},
+        {"cpu": "100m"},
+        "cpu is 201m: set it to at most 2 times",
+    ),
     (
         TWICE,
         {"cpu": "1", "memory": "2147483649"},
         {"memory": "1Gi"},
-        "memory limit 2147483649 is more than 2 times its",
+        "memory is 2147483649: set it to at most 2 times",
     ),
-    (TWICE, {"cpu": "1", "memory": "1"}, {"cpu": "0"}, "cpu limit 1 is more than 2 times its request 0"),
+    (TWICE, {"cpu": "1", "memory": "1"}, {"cpu": "0"}, "cpu is 1: set it to at most 2 times the request, which is 0"),
     (TWICE, {"cpu": "1", "memory": "1"}, None, None),
     (TWICE, {"cpu": "1", "memory": "1"}, {"cpu": None}, None),
-    (TWICE, {"cpu": "1"}, {"cpu": "1", "memory": "1"}, "memory limit is missing"),
-    (TWICE, None, {"cpu": "1", "memory": "1"}, "cpu limit is missing; container app: memory limit is missing"),
-    (TWICE, {"cpu": "0", "memory": "1"}, {"cpu": "0"}, "cpu limit 0 is none"),
-    (TWICE, {"cpu": "1x", "memory": "1"}, None, "cpu has an invalid quantity '1x': "),
-    (TWICE, {"cpu": "1", "memory": "1"}, {"cpu": "1x"}, "cpu has an invalid quantity '1x': "),
+    (TWICE, {"cpu": "1"}, {"cpu": "1", "memory": "1"}, "memory is missing"),
+    (TWICE, None, {"cpu": "1", "memory": "1"}, "cpu is missing; container app: resources.limits.memory is missing"),
+    (TWICE, {"cpu": "0", "memory": "1"}, {"cpu": "0"}, "cpu is 0, which means no limit"),
+    (TWICE, {"cpu": "1x", "memory": "1"}, None, "cpu or its request is an invalid quantity '1x': "),
+    (TWICE, {"cpu": "1", "memory": "1"}, {"cpu": "1x"}, "cpu or its request is an invalid quantity '1x': "),
     ({"ratio": "1.5"}, {"cpu": "1500m", "memory": "3"}, {"cpu": "1", "memory": "2"}, None),
-    ({"ratio": "1.5"}, {"cpu": "1501m", "memory": "3"}, {"cpu": "1"}, "cpu limit 1501m is more than 1.5 times its"),
+    ({"ratio": "1.5"}, {"cpu": "1501m", "memory": "3"}, {"cpu": "1"}, "cpu is 1501m: set it to at most 1.5 times"),
     ({"ratio": "2", "cpu_ratio": "10"}, {"cpu": "1", "memory": "2"}, {"cpu": "100m", "memory": "1"}, None),
-    ({"ratio": "2", "cpu_ratio": "10"}, {"cpu": "1", "memory": "3"}, {"memory": "1"}, "memory limit 3 is more than 2 "),
-    ({"ratio": "10", "cpu_ratio": "1"}, {"cpu": "2", "memory": "3"}, {"cpu": "1"}, "cpu limit 2 is more than 1 times"),
-    ({"ratio": "0.5"}, {"cpu": "1", "memory": "1"}, {"memory": "2"}, "cpu limit 1 is more than 0.5 times its request"),
+    (
+        {"ratio": "2", "cpu_ratio": "10"},
+        {"cpu": "1", "memory": "3"},
+        {"memory": "1"},
+        "memory is 3: set it to at most 2 ",
+    ),
+    (
+        {"ratio": "10", "cpu_ratio": "1"},
+        {"cpu": "2", "memory": "3"},
+        {"cpu": "1"},
+        "cpu is 2: set it to at most 1 ",
+    ),
+    ({"ratio": "0.5"}, {"cpu": "1", "memory": "1"}, {"memory": "2"}, "cpu is 1: set it to at most 0.5 times"),
 ]
 
 
@@ -45,7 +60,7 @@ def test_limits_stay_near_requests(
     parameters: Json, limits: Json | None, requests: Json | None, problem: str | None
 ) -> None:
     found = message(container_resource_ratios.bind(**parameters), spec_of(using(limits, requests)))
-    assert found is None if problem is None else (found or "").startswith(f"container app: {problem}")
+    assert found is None if problem is None else (found or "").startswith(f"container app: resources.limits.{problem}")
 
 
 def test_everywhere() -> None:

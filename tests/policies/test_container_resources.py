@@ -12,39 +12,47 @@ from .resources import check_resizing, check_resources, using
 [container_resources] = load(["library:container_resources"])
 
 BOTH = {"cpu": "1", "memory": "1Gi"}
+MEMORY = "container app: resources.limits.memory is missing"
+CPU = "container app: resources.requests.cpu is missing"
 CASES: list[tuple[list[str], list[str], Json | None, Json | None, str | None]] = [
     (["cpu", "memory"], ["cpu", "memory"], BOTH, BOTH, None),
     (["cpu", "memory"], ["cpu", "memory"], BOTH, None, None),
     (["cpu", "memory"], [], BOTH, None, None),
     (["memory"], ["cpu"], {"memory": "1"}, {"cpu": "1"}, None),
     (["memory"], ["cpu"], {"memory": "1", "cpu": "1"}, None, None),
-    (["memory"], ["cpu"], {"memory": "1"}, {"memory": "1"}, "container app has no cpu request"),
-    (["memory"], ["cpu"], None, {"memory": "1"}, "container app has no memory limit; container app has no cpu request"),
+    (["memory"], ["cpu"], {"memory": "1"}, {"memory": "1"}, CPU),
+    (
+        ["memory"],
+        ["cpu"],
+        None,
+        {"memory": "1"},
+        f"{MEMORY}; {CPU}",
+    ),
     ([], [], None, None, None),
-    ([], ["memory"], {"memory": None}, {"memory": None}, "container app has no memory request"),
-    (["memory"], [], {"memory": None}, None, "container app has no memory limit"),
-    (["memory"], [], {"memory": "0"}, None, "container app has no memory limit"),
-    (["memory"], [], {"memory": "0Gi"}, None, "container app has no memory limit"),
-    (["memory"], [], {"memory": "much"}, None, "container app has no memory limit"),
+    ([], ["memory"], {"memory": None}, {"memory": None}, "container app: resources.requests.memory is missing"),
+    (["memory"], [], {"memory": None}, None, MEMORY),
+    (["memory"], [], {"memory": "0"}, None, MEMORY),
+    (["memory"], [], {"memory": "0Gi"}, None, MEMORY),
+    (["memory"], [], {"memory": "much"}, None, MEMORY),
     ([], ["cpu"], None, {"cpu": "0"}, None),
-    ([], ["cpu"], None, {"cpu": []}, "container app has no cpu request"),
-    ([], ["cpu"], {"cpu": "1"}, {"cpu": "much"}, "container app has no cpu request"),
+    ([], ["cpu"], None, {"cpu": []}, CPU),
+    ([], ["cpu"], {"cpu": "1"}, {"cpu": "much"}, CPU),
     (["ephemeral-storage"], [], {"ephemeral-storage": "1Gi"}, None, None),
-    (["ephemeral-storage"], [], BOTH, None, "container app has no ephemeral-storage limit"),
+    (["ephemeral-storage"], [], BOTH, None, "container app: resources.limits.ephemeral-storage is missing"),
 ]
 
 
 @pytest.mark.parametrize(("limits", "requests", "limited", "requested", "problem"), CASES, ids=repr)
-def test_resources_are_said(
+def test_resources_are_required(
     limits: list[str], requests: list[str], limited: Json | None, requested: Json | None, problem: str | None
 ) -> None:
     policy = container_resources.bind(limits=limits, requests=requests)
     assert message(policy, spec_of(using(limited, requested))) == problem
 
 
-def test_processor_time_and_memory_are_asked_for_unless_told_otherwise() -> None:
+def test_cpu_and_memory_are_required_by_default() -> None:
     assert message(container_resources, spec_of(using(BOTH, BOTH))) is None
-    assert (message(container_resources, spec_of(using())) or "").count("has no") == 4
+    assert (message(container_resources, spec_of(using())) or "").count("is missing") == 4
 
 
 def test_everywhere() -> None:

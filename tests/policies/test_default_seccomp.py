@@ -85,7 +85,7 @@ def test_it_asks_about_new_pods_alone(request_: Json, wanted: bool) -> None:
 def test_what_is_no_pod_is_denied(obj: Any) -> None:
     outcome = decide(admission_review(obj=obj), default_seccomp).outcome
     assert isinstance(outcome, Deny)
-    assert (outcome.code, outcome.message) == (422, "spec is missing: this is no pod")
+    assert (outcome.code, outcome.message) == (422, "spec is missing: a pod must have one")
 
 
 @pytest.mark.parametrize(

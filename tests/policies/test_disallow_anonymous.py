@@ -23,8 +23,8 @@ def binding(*names: str, kind: str = "ClusterRoleBinding", role: str = "view") -
     }
 
 
-ANONYMOUS = "subjects: system:anonymous may not have the role view"
-UNAUTHENTICATED = "subjects: system:unauthenticated may not have the role view"
+ANONYMOUS = "subjects: system:anonymous must not have the role view"
+UNAUTHENTICATED = "subjects: system:unauthenticated must not have the role view"
 CASES: list[tuple[Json, list[str], str | None]] = [
     ({}, [], None),
     ({}, ["jane", "system:authenticated", "system:anonymous:x", "anonymous"], None),
@@ -37,7 +37,7 @@ CASES: list[tuple[Json, list[str], str | None]] = [
     (
         {"disallow_authenticated": True},
         ["system:authenticated"],
-        "subjects: system:authenticated may not have the role view",
+        "subjects: system:authenticated must not have the role view",
     ),
     ({"disallow_authenticated": True}, ["system:anonymous"], ANONYMOUS),
 ]
@@ -45,12 +45,14 @@ CASES: list[tuple[Json, list[str], str | None]] = [
 
 @pytest.mark.parametrize("kind", ["RoleBinding", "ClusterRoleBinding"])
 @pytest.mark.parametrize(("parameters", "names", "problem"), CASES, ids=repr)
-def test_nobody_unknown_has_a_role(parameters: Json, names: list[str], problem: str | None, kind: str) -> None:
+def test_bindings_of_unauthenticated_users_are_denied(
+    parameters: Json, names: list[str], problem: str | None, kind: str
+) -> None:
     assert message(disallow_anonymous.bind(**parameters), binding(*names, kind=kind)) == problem
 
 
 @pytest.mark.parametrize("kind", ["User", "Group", "ServiceAccount", ""])
-def test_whatever_the_subject_says_it_is(kind: str) -> None:
+def test_the_kind_of_the_subject_does_not_matter(kind: str) -> None:
     obj = binding("system:anonymous")
     obj["subjects"][0]["kind"] = kind
     assert message(disallow_anonymous, obj) == ANONYMOUS

@@ -12,8 +12,8 @@ from .objects import check_containers, check_everywhere, container, judged, mess
 [disallowed_repos] = load(["library:disallowed_repos"])
 
 DIGEST = f"sha256:{'a' * 64}"
-# Places that are closed, images from elsewhere, and images from there.
-PLACES: list[tuple[list[str], list[str], list[str]]] = [
+# Repositories, images from others, and images from them.
+REPOS: list[tuple[list[str], list[str], list[str]]] = [
     (
         ["k8s.gcr.io"],
         ["registry.k8s.io/pause:3", "nginx", "k8s.gcr.io.example.org/pause", "example.org/k8s.gcr.io/pause"],
@@ -36,20 +36,22 @@ PLACES: list[tuple[list[str], list[str], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("repos", "good", "bad"), PLACES, ids=lambda value: ",".join(value)[:30])
-def test_images_come_from_no_closed_place(repos: list[str], good: list[str], bad: list[str]) -> None:
+@pytest.mark.parametrize(("repos", "good", "bad"), REPOS, ids=lambda value: ",".join(value)[:30])
+def test_images_from_the_repositories_are_denied(repos: list[str], good: list[str], bad: list[str]) -> None:
     policy = disallowed_repos.bind(repos=repos)
     for image in good:
         assert message(policy, spec_of(container(image=image))) is None, image
     for image in bad:
         problem = message(policy, spec_of(container(image=image))) or ""
-        assert problem.startswith(f"container app: {image} is from "), image
-        assert problem.endswith(", which is not allowed"), image
+        assert problem.startswith(f"container app: image {image} must not come from "), image
 
 
 @pytest.mark.parametrize("image", ["", "k8s.gcr.io//pause", " k8s.gcr.io/pause", "https://k8s.gcr.io/pause", "A"])
-def test_what_is_no_image_could_be_from_anywhere(image: str) -> None:
-    assert message(disallowed_repos, spec_of(container(image=image))) == f"container app: {image!r} is no image"
+def test_invalid_images_are_denied(image: str) -> None:
+    assert (
+        message(disallowed_repos, spec_of(container(image=image)))
+        == f"container app: {image!r} is not a valid image reference"
+    )
 
 
 def test_everywhere() -> None:
@@ -61,7 +63,7 @@ def test_everywhere() -> None:
 
 
 @pytest.mark.parametrize("repo", ["", "*", "good.io/*", "good.io:x/", "good.io/a:1", "https://good.io"])
-def test_a_place_that_is_none_denies(repo: str) -> None:
+def test_invalid_repositories_deny_everything(repo: str) -> None:
     assert isinstance(judged(disallowed_repos.bind(repos=[repo]), spec_of(container(image="nginx"))), Deny)
 
 

@@ -11,7 +11,7 @@ from .objects import check_containers, check_everywhere, check_exemptions, conta
 [disallowed_tags] = load(["library:disallowed_tags"])
 
 DIGEST = f"sha256:{'a' * 64}"
-# Tags, the images that have none of them, and images and what is wrong with them.
+# Tags, allowed images, and denied images with the violation.
 IMAGES: list[tuple[list[str], list[str], dict[str, str]]] = [
     (
         ["latest"],
@@ -25,30 +25,33 @@ IMAGES: list[tuple[list[str], list[str], dict[str, str]]] = [
             f"nginx:latest@{DIGEST}",
         ],
         {
-            "nginx": "nginx has no tag",
-            "docker.io/library/nginx": "docker.io/library/nginx has no tag",
-            "localhost:5000/nginx": "localhost:5000/nginx has no tag",
-            "latest": "latest has no tag",
-            "nginx:latest": "the tag of nginx:latest is not allowed",
-            "localhost:5000/nginx:latest": "the tag of localhost:5000/nginx:latest is not allowed",
-            "": "'' is no image",
-            "nginx:": "'nginx:' is no image",
-            "nginx:1 ": "'nginx:1 ' is no image",
-            "nginx@sha256:abc": "'nginx@sha256:abc' is no image",
-            "nginx:latest@sha256:abc": "'nginx:latest@sha256:abc' is no image",
+            "nginx": "image nginx must have a tag",
+            "docker.io/library/nginx": "image docker.io/library/nginx must have a tag",
+            "localhost:5000/nginx": "image localhost:5000/nginx must have a tag",
+            "latest": "image latest must have a tag",
+            "nginx:latest": "image nginx:latest must have another tag",
+            "localhost:5000/nginx:latest": "image localhost:5000/nginx:latest must have another tag",
+            "": "'' is not a valid image reference",
+            "nginx:": "'nginx:' is not a valid image reference",
+            "nginx:1 ": "'nginx:1 ' is not a valid image reference",
+            "nginx@sha256:abc": "'nginx@sha256:abc' is not a valid image reference",
+            "nginx:latest@sha256:abc": "'nginx:latest@sha256:abc' is not a valid image reference",
         },
     ),
     (
         ["latest", "dev"],
         ["nginx:1", "dev/nginx:1"],
-        {"nginx:dev": "the tag of nginx:dev is not allowed", "nginx:latest": "the tag of nginx:latest is not allowed"},
+        {
+            "nginx:dev": "image nginx:dev must have another tag",
+            "nginx:latest": "image nginx:latest must have another tag",
+        },
     ),
-    ([], ["nginx:latest"], {"nginx": "nginx has no tag"}),
+    ([], ["nginx:latest"], {"nginx": "image nginx must have a tag"}),
 ]
 
 
 @pytest.mark.parametrize(("tags", "good", "bad"), IMAGES, ids=lambda value: ",".join(value)[:30])
-def test_tags_do_not_move(tags: list[str], good: list[str], bad: dict[str, str]) -> None:
+def test_tags_are_denied(tags: list[str], good: list[str], bad: dict[str, str]) -> None:
     policy = disallowed_tags.bind(tags=tags)
     for image in good:
         assert message(policy, spec_of(container(image=image))) is None, image

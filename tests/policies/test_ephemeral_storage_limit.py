@@ -11,20 +11,20 @@ from .resources import check_parameter, check_resources, using
 
 [ephemeral_storage_limit] = load(["library:ephemeral_storage_limit"])
 
-SAID = "container app: ephemeral-storage limit"
+LIMIT = "container app: resources.limits.ephemeral-storage"
 CASES: list[tuple[str, Json, str | None]] = [
     ("", using({"ephemeral-storage": "1Ti"}), None),
-    ("", using({"memory": "1Ti"}), f"{SAID} is missing"),
-    ("", container(), f"{SAID} is missing"),
-    ("", using(None, {"ephemeral-storage": "1"}), f"{SAID} is missing"),
-    ("", using({"ephemeral-storage": "0"}), f"{SAID} 0 is none"),
-    ("1Gi", container(), f"{SAID} is missing, at most 1Gi is allowed"),
+    ("", using({"memory": "1Ti"}), f"{LIMIT} is missing"),
+    ("", container(), f"{LIMIT} is missing"),
+    ("", using(None, {"ephemeral-storage": "1"}), f"{LIMIT} is missing"),
+    ("", using({"ephemeral-storage": "0"}), f"{LIMIT} is 0, which means no limit"),
+    ("1Gi", container(), f"{LIMIT} is missing: set it to at most 1Gi"),
     ("1Gi", using({"ephemeral-storage": "1Gi"}), None),
     ("1Gi", using({"ephemeral-storage": "1G"}), None),
     ("1Gi", using({"ephemeral-storage": 1073741824}), None),
-    ("1Gi", using({"ephemeral-storage": "1.1Gi"}), f"{SAID} 1.1Gi is too high, at most 1Gi is allowed"),
-    ("1Gi", using({"ephemeral-storage": "0"}), f"{SAID} 0 is none, at most 1Gi is allowed"),
-    ("500Mi", using({"ephemeral-storage": "1Pi"}), f"{SAID} 1Pi is too high, at most 500Mi is allowed"),
+    ("1Gi", using({"ephemeral-storage": "1.1Gi"}), f"{LIMIT} is 1.1Gi: set it to at most 1Gi"),
+    ("1Gi", using({"ephemeral-storage": "0"}), f"{LIMIT} is 0, which means no limit: set it to at most 1Gi"),
+    ("500Mi", using({"ephemeral-storage": "1Pi"}), f"{LIMIT} is 1Pi: set it to at most 500Mi"),
 ]
 
 
@@ -36,7 +36,7 @@ def test_disk_space_is_limited(most: str, bad: Json, problem: str | None) -> Non
 @pytest.mark.parametrize("value", ["1GB", "", True, [], {}], ids=repr)
 def test_a_limit_that_is_no_quantity_is_denied(value: Any) -> None:
     problem = message(ephemeral_storage_limit, spec_of(using({"ephemeral-storage": value}))) or ""
-    assert problem.startswith(f"{SAID} is an invalid quantity {value!r}: ")
+    assert problem.startswith(f"{LIMIT} is an invalid quantity {value!r}: ")
 
 
 def test_everywhere() -> None:

@@ -23,41 +23,41 @@ def autoscaler(least: Any, most: Any, target: Any = WEB, version: str = "v2") ->
 
 
 def outside(numbers: str) -> str:
-    return f"spec: {numbers} replicas are not allowed, but 2 to 5 or 10 to 20"
+    return f"spec: the replicas must be in 2-5 or 10-20, not {numbers}"
 
 
-def close(numbers: str, spread: int = 1) -> str:
-    return f"spec: {numbers} replicas are too close together, there must be {spread} between them"
+def too_low(maximum: int, expected: int) -> str:
+    return f"spec.maxReplicas must be at least {expected}, not {maximum}"
 
 
 CASES: list[tuple[Json, Json, str | None]] = [
     (SOME, autoscaler(2, 5), None),
     (SOME, autoscaler(3, 4), None),
     (SOME, autoscaler(10, 20, version="v1"), None),
-    (SOME, autoscaler(1, 5), outside("1 to 5")),
-    (SOME, autoscaler(2, 6), outside("2 to 6")),
-    (SOME, autoscaler(2, 20), outside("2 to 20")),
-    (SOME, autoscaler(6, 9), outside("6 to 9")),
-    (SOME, autoscaler(None, 5), outside("1 to 5")),
-    (SOME, autoscaler(0, 21), outside("0 to 21")),
-    (SOME, autoscaler(3, 3), close("3 to 3")),
-    (SOME, autoscaler(7, 7), f"{outside('7 to 7')}; {close('7 to 7')}"),
-    (SOME, autoscaler(30, 20), close("30 to 20")),
+    (SOME, autoscaler(1, 5), outside("1-5")),
+    (SOME, autoscaler(2, 6), outside("2-6")),
+    (SOME, autoscaler(2, 20), outside("2-20")),
+    (SOME, autoscaler(6, 9), outside("6-9")),
+    (SOME, autoscaler(None, 5), outside("1-5")),
+    (SOME, autoscaler(0, 21), outside("0-21")),
+    (SOME, autoscaler(3, 3), too_low(3, 4)),
+    (SOME, autoscaler(7, 7), f"{outside('7-7')}; {too_low(7, 8)}"),
+    (SOME, autoscaler(30, 20), too_low(20, 31)),
     (SOME, autoscaler(2, None), "spec.maxReplicas is missing"),
     ({**SOME, "minimum_replica_spread": 3}, autoscaler(2, 5), None),
-    ({**SOME, "minimum_replica_spread": 4}, autoscaler(2, 5), close("2 to 5", 4)),
+    ({**SOME, "minimum_replica_spread": 4}, autoscaler(2, 5), too_low(5, 6)),
     ({**SOME, "minimum_replica_spread": 0}, autoscaler(3, 3), None),
-    ({"ranges": []}, autoscaler(1, 5), "spec: 1 to 5 replicas are not allowed, but none"),
+    ({"ranges": []}, autoscaler(1, 5), "spec: the replicas must be in an allowed range, not 1-5"),
     ({}, autoscaler(1, 50), None),
     ({}, autoscaler(None, 50), None),
-    ({}, autoscaler(1, 51), "spec: 1 to 51 replicas are not allowed, but 1 to 50"),
+    ({}, autoscaler(1, 51), "spec: the replicas must be in 1-50, not 1-51"),
     (SOME, autoscaler(2, 5, {"apiVersion": "example.org/v1", "kind": "Thing"}), None),
     (KINDS, autoscaler(2, 5), None),
     (KINDS, autoscaler(2, 5, {"apiVersion": "apps/v1", "kind": "StatefulSet"}), None),
     (KINDS, autoscaler(2, 5, {"apiVersion": "apps/v1beta2", "kind": "ReplicaSet"}), None),
     (KINDS, autoscaler(2, 5, {"apiVersion": "v1", "kind": "ReplicationController"}), None),
 ]
-TARGETS = "none of apps Deployment, apps ReplicaSet, apps StatefulSet, ReplicationController"
+TARGETS = "apps Deployment or apps ReplicaSet or apps StatefulSet or ReplicationController"
 
 
 @pytest.mark.parametrize(("parameters", "obj", "problem"), CASES, ids=repr)
@@ -80,8 +80,8 @@ def test_autoscalers_stay_within_limits(parameters: Json, obj: Json, problem: st
     ids=repr,
 )
 def test_other_targets_are_denied(target: Json | None) -> None:
-    said = target or {}
-    problem = f"spec.scaleTargetRef: {said.get('apiVersion', '')} {said.get('kind', '')} is {TARGETS}"
+    kind = f"{(target or {}).get('apiVersion', '')} {(target or {}).get('kind', '')}"
+    problem = f"spec.scaleTargetRef must be {TARGETS}, not {kind}"
     assert message(horizontal_pod_autoscaler.bind(**KINDS), autoscaler(2, 5, target)) == problem
 
 
@@ -89,7 +89,7 @@ def test_requests() -> None:
     policy = horizontal_pod_autoscaler.bind(**KINDS)
     check_requests(policy, autoscaler(2, 5), autoscaler(2, 6))
     check_requests(policy, autoscaler(2, 5), autoscaler(2, 5, {"apiVersion": "apps/v1", "kind": "DaemonSet"}))
-    assert message(policy, autoscaler(2, 7), autoscaler(2, 6)) == outside("2 to 7")
+    assert message(policy, autoscaler(2, 7), autoscaler(2, 6)) == outside("2-7")
 
 
 def test_shapes() -> None:

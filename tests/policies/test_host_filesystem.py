@@ -19,7 +19,8 @@ from .objects import (
 [host_filesystem] = load(["library:host_filesystem"])
 
 READ_ONLY = host_filesystem.bind(allowed_host_paths=[{"pathPrefix": "/logs", "readOnly": True}])
-WRITTEN = "container app: volumeMounts of files (hostPath /logs) must be readOnly: true"
+PREFIXES = {"containers": "", "initContainers": "init ", "ephemeralContainers": "ephemeral "}
+WRITABLE = "container app: volumeMounts of files (hostPath /logs) must be readOnly: true"
 
 # Prefixes, the paths in them, and others.
 PATHS: list[tuple[list[str], list[str], list[str]]] = [
@@ -65,9 +66,9 @@ def test_paths_are_in_the_directories(prefixes: list[str], inside: list[str], ou
     policy = host_filesystem.bind(allowed_host_paths=[{"pathPrefix": prefix} for prefix in prefixes])
     for path in inside:
         assert message(policy, mounting(path)) is None, path
-    right = f"in {', '.join(prefixes)}" if prefixes else "another kind of volume"
+    expected = f"in {' or '.join(prefixes)}" if prefixes else "another type of volume"
     for path in outside:
-        assert message(policy, mounting(path)) == f"volume files: hostPath {path} must be {right}", path
+        assert message(policy, mounting(path)) == f"volume files: hostPath {path} must be {expected}", path
 
 
 @pytest.mark.parametrize(
@@ -81,41 +82,41 @@ def test_other_volumes_are_allowed(volumes: Any) -> None:
 
 @pytest.mark.parametrize("list_", LISTS)
 @pytest.mark.parametrize(
-    ("mount", "told"),
+    ("mount", "problem"),
     [
         ({"readOnly": True}, None),
         ({"name": "others"}, None),
-        ({}, WRITTEN),
-        ({"readOnly": False}, WRITTEN),
-        ({"readOnly": None}, WRITTEN),
-        ({"recursiveReadOnly": "Enabled"}, WRITTEN),
+        ({}, WRITABLE),
+        ({"readOnly": False}, WRITABLE),
+        ({"readOnly": None}, WRITABLE),
+        ({"recursiveReadOnly": "Enabled"}, WRITABLE),
     ],
     ids=repr,
 )
-def test_what_is_for_reading_is_mounted_so(list_: str, mount: Json, told: str | None) -> None:
+def test_read_only_paths_are_mounted_read_only(list_: str, mount: Json, problem: str | None) -> None:
     for kind in RESOURCES:
-        assert message(READ_ONLY, writing(list_, **mount), kind) == told
+        assert message(READ_ONLY, writing(list_, **mount), kind) == (problem and PREFIXES[list_] + problem)
     assert message(host_filesystem.bind(allowed_host_paths=[{"pathPrefix": "/logs"}]), writing(list_, **mount)) is None
 
 
-def test_one_mount_among_many_is_seen() -> None:
+def test_all_mounts_are_checked() -> None:
     mounts = [{"name": "files", "readOnly": True}, {"name": "files", "mountPath": "/x"}]
     spec = mounting("/logs", container("a", volumeMounts=mounts[:1]), container("b", volumeMounts=mounts))
     assert message(READ_ONLY, spec) == "container b: volumeMounts of files (hostPath /logs) must be readOnly: true"
 
 
-def test_a_directory_for_writing_inside_one_for_reading() -> None:
+def test_a_writable_directory_in_a_read_only_one() -> None:
     policy = host_filesystem.bind(
         allowed_host_paths=[{"pathPrefix": "/", "readOnly": True}, {"pathPrefix": "/logs", "readOnly": False}]
     )
     assert message(policy, writing()) is None
-    told = message(policy, {**writing(), "volumes": [{"name": "files", "hostPath": {"path": "/etc"}}]})
-    assert told == "container app: volumeMounts of files (hostPath /etc) must be readOnly: true"
+    problem = message(policy, {**writing(), "volumes": [{"name": "files", "hostPath": {"path": "/etc"}}]})
+    assert problem == "container app: volumeMounts of files (hostPath /etc) must be readOnly: true"
 
 
-def test_what_has_no_path_or_name_is_denied() -> None:
+def test_a_missing_path_is_denied() -> None:
     assert message(host_filesystem, spec_of(volumes=[{"hostPath": {}}])) == (
-        "volume : hostPath  must be another kind of volume"
+        "volume : hostPath  must be another type of volume"
     )
 
 
@@ -128,8 +129,8 @@ def test_an_update_may_not_bring_another_path_or_another_writer() -> None:
     assert message(host_filesystem, mounting("/etc"), "Deployment", old=mounting("/var")) is not None
     debugged = {**writing(), "ephemeralContainers": [{**writing()["containers"][0], "name": "debug"}]}
     asked = {"operation": "UPDATE", "subResource": "ephemeralcontainers"}
-    told = message(READ_ONLY, debugged, old=writing(), **asked)
-    assert told == "container debug: volumeMounts of files (hostPath /logs) must be readOnly: true"
+    problem = message(READ_ONLY, debugged, old=writing(), **asked)
+    assert problem == "ephemeral container debug: volumeMounts of files (hostPath /logs) must be readOnly: true"
 
 
 def test_misshapen_objects_are_denied() -> None:

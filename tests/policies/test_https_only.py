@@ -13,7 +13,7 @@ from .kinds import asked, check_requests, check_shapes, ingress, message
 NO_HTTP = {"kubernetes.io/ingress.allow-http": "false"}
 TLS = [{"hosts": ["web.example.com"], "secretName": "web"}]
 OPTIONAL = {"tls_optional": True}
-ANNOTATION = 'the annotation kubernetes.io/ingress.allow-http must be "false"'
+ANNOTATION = 'annotation kubernetes.io/ingress.allow-http must be "false"'
 CASES: list[tuple[Json, Json, str | None]] = [
     ({}, ingress(NO_HTTP, tls=TLS), None),
     ({}, ingress(NO_HTTP, tls=[{}]), None),
@@ -34,7 +34,7 @@ CASES: list[tuple[Json, Json, str | None]] = [
 
 
 @pytest.mark.parametrize(("parameters", "obj", "problem"), CASES, ids=repr)
-def test_ingresses_speak_https_alone(parameters: Json, obj: Json, problem: str | None) -> None:
+def test_ingresses_use_only_https(parameters: Json, obj: Json, problem: str | None) -> None:
     assert message(https_only.bind(**parameters), obj) == problem
 
 

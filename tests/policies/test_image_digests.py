@@ -47,8 +47,8 @@ def test_images_with_a_digest_are_allowed(image: str) -> None:
         "",
     ],
 )
-def test_what_only_looks_like_one_is_denied(image: str) -> None:
-    problem = f"images without a digest, such as app@sha256:...: container app ({image})"
+def test_images_without_a_valid_digest_are_denied(image: str) -> None:
+    problem = f"container app: image {image} must have a digest, such as app@sha256:..."
     assert message(image_digests, spec_of(container(image=image))) == problem
 
 

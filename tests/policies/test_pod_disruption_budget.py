@@ -31,26 +31,26 @@ def budget(**spec: Any) -> Json:
     ],
     ids=repr,
 )
-def test_some_pod_may_go(spec: Json) -> None:
+def test_budgets_that_allow_disruptions(spec: Json) -> None:
     assert message(pod_disruption_budget, budget(**spec)) is None
 
 
 @pytest.mark.parametrize("value", [0, "0%", "00%", -1], ids=repr)
-def test_none_may_be_unavailable(value: Any) -> None:
-    problem = f"spec.maxUnavailable: {value} never lets a pod go, allow 1 at least"
+def test_max_unavailable_of_0_is_denied(value: Any) -> None:
+    problem = f"spec.maxUnavailable must be at least 1, not {value}"
     assert message(pod_disruption_budget, budget(maxUnavailable=value)) == problem
 
 
 @pytest.mark.parametrize("value", ["100%", "0100%", "101%"], ids=repr)
-def test_all_must_be_available(value: Any) -> None:
-    problem = f"spec.minAvailable: {value} never lets a pod go, want less than 100%"
+def test_min_available_of_100_percent_is_denied(value: Any) -> None:
+    problem = f"spec.minAvailable must be less than 100%, not {value}"
     assert message(pod_disruption_budget, budget(minAvailable=value)) == problem
 
 
 @pytest.mark.parametrize("name", ["maxUnavailable", "minAvailable"])
 @pytest.mark.parametrize("value", ["0", "1", "%", "-1%", "1.5%", "100 %", "100%\n", "", 0.5, True, [], {}], ids=repr)
-def test_what_is_no_number_of_pods(name: str, value: Any) -> None:
-    problem = f"spec.{name} must be a whole number or a percentage"
+def test_invalid_values_are_denied(name: str, value: Any) -> None:
+    problem = f"spec.{name} must be an integer or a percentage"
     assert message(pod_disruption_budget, budget(**{name: value})) == problem
 
 

@@ -27,7 +27,7 @@ from .objects import (
 baseline = pod_security_standards.bind(level="baseline")
 restricted = pod_security_standards.bind(level="restricted")
 
-ABSENT: Any = ...  # the field is left out
+ABSENT: Any = ...  # the field is absent
 OF_ALL = (
     "spec.securityContext",
     "spec.containers[*].securityContext",
@@ -106,7 +106,7 @@ BASELINE: dict[str, tuple[list[str], Values, Values]] = {
         ("RuntimeDefault", "Localhost"),
         (ABSENT, None, "", "Unconfined", "runtimedefault", "New"),
     ),
-    "AppArmor, left out": (within(OF_ALL, "appArmorProfile"), (ABSENT, None), ({},)),
+    "AppArmor, absent": (within(OF_ALL, "appArmorProfile"), (ABSENT, None), ({},)),
     "SELinux type": (
         within(OF_ALL, "seLinuxOptions.type"),
         (ABSENT, None, "", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"),
@@ -133,7 +133,7 @@ BASELINE: dict[str, tuple[list[str], Values, Values]] = {
         tuple(SAFE_SYSCTLS),
         (ABSENT, "kernel.msgmax", "kernel/shm_rmid_forced", "net.ipv4.*", ""),
     ),
-    "Sysctls, left out": (["spec.securityContext.sysctls"], (ABSENT, None, []), ()),
+    "Sysctls, absent": (["spec.securityContext.sysctls"], (ABSENT, None, []), ()),
 }
 RESTRICTED: dict[str, tuple[list[str], Values, Values]] = {
     "Privilege escalation": (within(CONTEXTS, "allowPrivilegeEscalation"), (False,), (ABSENT, None, True)),
@@ -215,10 +215,10 @@ def test_the_baseline_standard(field: str, good: Values, bad: Values) -> None:
     for value in good:
         assert denied(baseline, field, value, plain()) is None, value
     for value in bad:
-        told = denied(baseline, field, value, plain())
-        assert told is not None, value
-        assert told.startswith("not baseline by the Pod Security Standards: ")
-        assert ";" not in told
+        problem = denied(baseline, field, value, plain())
+        assert problem is not None, value
+        assert problem.startswith("violates the baseline Pod Security Standard: ")
+        assert ";" not in problem
         assert denied(restricted, field, value, hardened()), value
         assert denied(pod_security_standards.bind(level="privileged"), field, value, plain()) is None
 
@@ -229,9 +229,9 @@ def test_the_restricted_standard(field: str, good: Values, bad: Values) -> None:
         assert denied(restricted, field, value, hardened()) is None, value
         assert denied(baseline, field, value, hardened()) is None, value
     for value in bad:
-        told = denied(restricted, field, value, hardened())
-        assert told is not None, value
-        assert told.startswith("not restricted by the Pod Security Standards: ")
+        problem = denied(restricted, field, value, hardened())
+        assert problem is not None, value
+        assert problem.startswith("violates the restricted Pod Security Standard: ")
 
 
 @pytest.mark.parametrize(("field", "good", "bad"), cases(BASELINE))
@@ -248,7 +248,7 @@ def test_a_plain_pod_is_baseline_and_a_hardened_one_restricted() -> None:
         assert message(pod_security_standards, spec_of(), kind) is None
         assert message(restricted, hardened(), kind) is None
     assert message(restricted, spec_of()) == (
-        "not restricted by the Pod Security Standards: "
+        "violates the restricted Pod Security Standard: "
         "container app: securityContext.allowPrivilegeEscalation must be false; "
         "container app: securityContext.runAsNonRoot must be true; "
         "container app: securityContext.seccompProfile.type must be RuntimeDefault or Localhost; "
@@ -256,13 +256,13 @@ def test_a_plain_pod_is_baseline_and_a_hardened_one_restricted() -> None:
     )
 
 
-# Fields, their values, and what is told.
-TOLD: list[tuple[str, Any, str]] = [
+# Fields, their values, and the violations.
+MESSAGES: list[tuple[str, Any, str]] = [
     ("spec.volumes[*].hostPath", {"path": "/etc"}, "volume v: hostPath /etc must be another type of volume"),
     (
         "spec.volumes[*]",
         {"name": "v"},
-        f"volume v: no type must be {' or '.join(ALLOWED_VOLUMES.split())}",
+        f"volume v: type must be {' or '.join(ALLOWED_VOLUMES.split())}, not absent",
     ),
     (
         "spec.securityContext.seLinuxOptions.type",
@@ -273,23 +273,23 @@ TOLD: list[tuple[str, Any, str]] = [
     (
         "spec.initContainers[*].securityContext.seLinuxOptions.role",
         "r",
-        "container initContainers: securityContext.seLinuxOptions.role must be left out, not r",
+        "init container initContainers: securityContext.seLinuxOptions.role must be absent, not r",
     ),
     (
         "spec.ephemeralContainers[*].livenessProbe.httpGet.host",
         "h",
-        "container ephemeralContainers: livenessProbe.httpGet.host must be left out, not h",
+        "ephemeral container ephemeralContainers: livenessProbe.httpGet.host must be absent, not h",
     ),
     ("spec.securityContext.sysctls[*].name", "kernel.sem", "securityContext.sysctls must not have kernel.sem"),
 ]
 
 
-@pytest.mark.parametrize(("field", "value", "told"), TOLD)
-def test_it_says_where_and_what_would_be_right(field: str, value: Any, told: str) -> None:
-    assert denied(restricted, field, value, hardened()) == f"not restricted by the Pod Security Standards: {told}"
+@pytest.mark.parametrize(("field", "value", "problem"), MESSAGES)
+def test_messages(field: str, value: Any, problem: str) -> None:
+    assert denied(restricted, field, value, hardened()) == f"violates the restricted Pod Security Standard: {problem}"
 
 
-# What the pod says, what the container says, and what is wrong.
+# The value of the pod, that of the container, and where the violations are.
 NON_ROOT: list[tuple[Any, Any, list[str]]] = [
     (None, None, ["container app"]),
     (None, True, []),
@@ -306,8 +306,10 @@ NON_ROOT: list[tuple[Any, Any, list[str]]] = [
 @pytest.mark.parametrize(("of_pod", "of_container", "wrong"), NON_ROOT, ids=repr)
 def test_who_says_that_root_may_not_run(of_pod: Any, of_container: Any, wrong: list[str]) -> None:
     spec = spec_of(secured(**HARDENED, runAsNonRoot=of_container), securityContext={**OF_POD, "runAsNonRoot": of_pod})
-    told = "; ".join(f"{each}: securityContext.runAsNonRoot must be true" for each in wrong)
-    assert message(restricted, spec) == (f"not restricted by the Pod Security Standards: {told}" if told else None)
+    problem = "; ".join(f"{each}: securityContext.runAsNonRoot must be true" for each in wrong)
+    assert message(restricted, spec) == (
+        f"violates the restricted Pod Security Standard: {problem}" if problem else None
+    )
 
 
 DEFAULT, UNCONFINED = {"type": "RuntimeDefault"}, {"type": "Unconfined"}
@@ -330,8 +332,8 @@ def test_who_says_which_seccomp_profile(
         secured(**HARDENED, seccompProfile=of_container), securityContext={**OF_POD, "seccompProfile": of_pod}
     )
     for level, wrong in (("baseline", at_least), ("restricted", at_most)):
-        told = f"not {level} by the Pod Security Standards: {'; '.join(wrong)}" if wrong else None
-        assert message(pod_security_standards.bind(level=level), spec) == told
+        problem = f"violates the {level} Pod Security Standard: {'; '.join(wrong)}" if wrong else None
+        assert message(pod_security_standards.bind(level=level), spec) == problem
 
 
 @pytest.mark.parametrize("profile", ["runtime/default", "localhost/web", "localhost/", ""])
@@ -429,13 +431,16 @@ def test_a_template_that_gives_up_an_exempt_runtime_class_is_denied() -> None:
 
 
 @pytest.mark.parametrize("kind", RESOURCES)
-def test_workloads_may_be_warned_of_alone(kind: str) -> None:
+def test_workloads_may_only_be_warned_about(kind: str) -> None:
     policy = pod_security_standards.bind(workloads="warn")
     outcome = policy(review_of(kind, spec_of(hostNetwork=True, hostPID=True)))
     if kind == "Pod":
         assert isinstance(outcome, Deny)
     else:
-        warnings = ["not baseline: hostNetwork must not be true", "not baseline: hostPID must not be true"]
+        warnings = [
+            "violates the baseline Pod Security Standard: hostNetwork must not be true",
+            "violates the baseline Pod Security Standard: hostPID must not be true",
+        ]
         assert outcome == Allow(warnings=warnings)
     assert policy(review_of(kind, spec_of())) == Allow()
 

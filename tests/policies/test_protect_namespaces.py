@@ -10,26 +10,35 @@ from ..support.builders import Json, access_review
 
 [protect_namespaces] = load(["library:protect_namespaces"])
 
-TOGETHER = "namespaces are not deleted together: default, kube-* would go too"
+TOGETHER = "delete namespaces one by one, because some are protected: default, kube-*"
+KUBE_SYSTEM = "namespace kube-system is protected and must not be deleted"
 REQUESTS: list[tuple[Json, Json, str | None]] = [
-    ({}, {"name": "kube-system"}, "the namespace kube-system is kept"),
-    ({}, {"name": "kube-"}, "the namespace kube- is kept"),
-    ({}, {"name": "default"}, "the namespace default is kept"),
+    ({}, {"name": "kube-system"}, KUBE_SYSTEM),
+    ({}, {"name": "kube-"}, "namespace kube- is protected and must not be deleted"),
+    ({}, {"name": "default"}, "namespace default is protected and must not be deleted"),
     ({}, {"name": "defaults"}, None),
     ({}, {"name": "team-a"}, None),
     ({}, {"name": "KUBE-SYSTEM"}, None),
     ({}, {"name": ""}, TOGETHER),
     ({}, {"verb": "deletecollection"}, TOGETHER),
     ({}, {"verb": "deletecollection", "name": ""}, TOGETHER),
-    ({"namespaces": ["team-?"]}, {"name": "team-a"}, "the namespace team-a is kept"),
+    ({"namespaces": ["team-?"]}, {"name": "team-a"}, "namespace team-a is protected and must not be deleted"),
     ({"namespaces": ["team-?"]}, {"name": "kube-system"}, None),
     ({"namespaces": []}, {"name": "kube-system"}, None),
     ({"namespaces": []}, {"verb": "deletecollection"}, None),
     ({"except_groups": ["dev"]}, {"name": "kube-system"}, None),
     ({"except_groups": ["dev"]}, {"verb": "deletecollection"}, None),
-    ({"except_groups": ["ops", "admins"]}, {"name": "kube-system"}, "the namespace kube-system is kept"),
-    ({"except_groups": ["*"]}, {"name": "kube-system"}, "the namespace kube-system is kept"),
-    ({"except_groups": ["dev"]}, {"name": "kube-system", "groups": []}, "the namespace kube-system is kept"),
+    (
+        {"except_groups": ["ops", "admins"]},
+        {"name": "kube-system"},
+        KUBE_SYSTEM,
+    ),
+    ({"except_groups": ["*"]}, {"name": "kube-system"}, KUBE_SYSTEM),
+    (
+        {"except_groups": ["dev"]},
+        {"name": "kube-system", "groups": []},
+        KUBE_SYSTEM,
+    ),
 ]
 
 

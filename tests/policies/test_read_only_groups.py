@@ -10,33 +10,36 @@ from ..support.builders import Json, access_review
 
 [read_only_groups] = load(["library:read_only_groups"])
 
-_ONLY = "members of auditors only read: they may not"
+READ_ONLY = "members of auditors have only read access: they must not"
 
-# Requests of a member, and the denial's message; None where others decide.
+# Requests of a member, and the message of a denial; None for no opinion.
 REQUESTS: list[tuple[Json, str | None]] = [
     *(({"verb": verb, "resource": "pods"}, None) for verb in ("get", "list", "watch")),
     *(
-        ({"verb": verb, "resource": "pods", "name": "web"}, f"{_ONLY} {verb} pods")
+        ({"verb": verb, "resource": "pods", "name": "web"}, f"{READ_ONLY} {verb} pods")
         for verb in ("create", "update", "patch", "delete", "deletecollection", "bind", "escalate", "*", "", "GET")
     ),
-    ({"verb": "impersonate", "resource": "users", "name": "joe"}, f"{_ONLY} impersonate users"),
+    ({"verb": "impersonate", "resource": "users", "name": "joe"}, f"{READ_ONLY} impersonate users"),
     ({"verb": "get", "resource": "pods", "subresource": "log"}, None),
     ({"verb": "get", "resource": "pods", "subresource": "status"}, None),
     *(
-        ({"verb": "get", "resource": "pods", "subresource": subresource}, f"{_ONLY} get pods/{subresource}")
+        ({"verb": "get", "resource": "pods", "subresource": subresource}, f"{READ_ONLY} get pods/{subresource}")
         for subresource in ("exec", "attach", "portforward", "proxy", "*")
     ),
-    ({"verb": "get", "resource": "nodes", "subresource": "proxy"}, f"{_ONLY} get nodes/proxy"),
+    ({"verb": "get", "resource": "nodes", "subresource": "proxy"}, f"{READ_ONLY} get nodes/proxy"),
     ({"verb": "create", "resource": "selfsubjectaccessreviews", "group": "authorization.k8s.io"}, None),
     ({"verb": "create", "resource": "selfsubjectreviews", "group": "authentication.svc.io"}, None),
-    ({"verb": "create", "resource": "selfsubjectthings", "group": "example.org"}, f"{_ONLY} create selfsubjectthings"),
+    (
+        {"verb": "create", "resource": "selfsubjectthings", "group": "example.org"},
+        f"{READ_ONLY} create selfsubjectthings",
+    ),
     (
         {"verb": "create", "resource": "subjectaccessreviews", "group": "authorization.k8s.io"},
-        f"{_ONLY} create subjectaccessreviews",
+        f"{READ_ONLY} create subjectaccessreviews",
     ),
     *(({"nonResourceAttributes": {"path": "/healthz", "verb": verb}}, None) for verb in ("get", "head", "options")),
     *(
-        ({"nonResourceAttributes": {"path": "/debug", "verb": verb}}, f"{_ONLY} {verb} /debug")
+        ({"nonResourceAttributes": {"path": "/debug", "verb": verb}}, f"{READ_ONLY} {verb} /debug")
         for verb in ("post", "put", "delete", "")
     ),
 ]
@@ -52,13 +55,13 @@ def test_members_only_read(spec: Json, message: str | None) -> None:
         assert policy(access_review(**spec, groups=groups)) == NoOpinion()
 
 
-def test_what_counts_as_reading_may_be_told() -> None:
+def test_read_verbs_are_a_parameter() -> None:
     policy = read_only_groups.bind(groups=["dev"], verbs=["get"])
     assert policy(access_review(verb="get", resource="pods")) == NoOpinion()
     assert isinstance(policy(access_review(verb="list", resource="pods")), Deny)
 
 
-def test_what_reaches_further_may_be_told() -> None:
+def test_subresources_are_a_parameter() -> None:
     policy = read_only_groups.bind(groups=["dev"], except_subresources=["vnc"])
     asked = {"verb": "get", "group": "subresources.kubevirt.io", "resource": "virtualmachineinstances"}
     assert policy(access_review(**asked, subresource="vnc")) != NoOpinion()
@@ -66,9 +69,9 @@ def test_what_reaches_further_may_be_told() -> None:
     assert policy(access_review(**asked, subresource="guestosinfo")) == NoOpinion()
 
 
-def test_unless_told_it_is_the_group_of_that_name() -> None:
+def test_the_default_group() -> None:
     review = access_review(verb="delete", resource="pods", groups=["read-only"])
-    assert read_only_groups(review) == Deny("members of read-only only read: they may not delete pods")
+    assert read_only_groups(review) == Deny("members of read-only have only read access: they must not delete pods")
 
 
 @pytest.mark.parametrize("name", ["groups", "verbs", "except_subresources"])

@@ -36,7 +36,7 @@ def scaling(replicas: int | None, resource: str, old: int | None = None) -> Any:
 
 
 def outside(replicas: int) -> str:
-    return f"spec.replicas: {replicas} is not allowed, but 2 to 5 or 10 to 20"
+    return f"spec.replicas must be in 2-5 or 10-20, not {replicas}"
 
 
 @pytest.mark.parametrize("kind", WORKLOADS)
@@ -51,28 +51,28 @@ def test_numbers_are_in_a_range(replicas: int, allowed: bool, kind: str) -> None
     assert some(review) == (Allow() if allowed else Deny(outside(replicas)))
 
 
-def test_one_is_what_a_workload_has_that_does_not_say() -> None:
+def test_the_default_of_a_workload_is_1() -> None:
     assert message(some, workload(None)) == outside(1)
     assert message(replica_limits, workload(None)) is None
 
 
-def test_none_is_what_a_scale_has_that_does_not_say() -> None:
+def test_the_default_of_a_scale_is_0() -> None:
     assert some(scaling(None, "apps/v1/deployments", old=2)) == Deny(outside(0))
-    assert some(scaling(None, "apps/v1/deployments")) == Allow(), "it was so before"
+    assert some(scaling(None, "apps/v1/deployments")) == Allow(), "the violation is not new"
 
 
-def test_a_few_are_allowed_unless_told_otherwise() -> None:
+def test_the_default_range() -> None:
     assert message(replica_limits, workload(0)) is None
     assert message(replica_limits, workload(50)) is None
-    assert message(replica_limits, workload(51)) == "spec.replicas: 51 is not allowed, but 0 to 50"
+    assert message(replica_limits, workload(51)) == "spec.replicas must be in 0-50, not 51"
 
 
 def test_without_ranges_nothing_is_allowed() -> None:
     policy = replica_limits.bind(ranges=[])
-    assert message(policy, workload(1)) == "spec.replicas: 1 is not allowed, but nothing"
+    assert message(policy, workload(1)) == "spec.replicas must be in an allowed range, not 1"
 
 
-def test_what_a_deployment_controls_is_its_own_affair() -> None:
+def test_replica_sets_of_deployments_are_exempt() -> None:
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "1", "controller": True}
     assert message(some, workload(1, "ReplicaSet", owner)) is None
     assert message(some, workload(1, "ReplicaSet", {**owner, "controller": False}))

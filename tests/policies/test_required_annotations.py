@@ -34,17 +34,17 @@ ANNOTATED: list[tuple[Json, Any, str | None]] = [
     (
         {"annotations": [PAGE]},
         {"example.com/page": "see https://example.com"},
-        "annotation example.com/page: 'see https://example.com' does not match 'https://.+'",
+        "annotation example.com/page must match 'https://.+', not be 'see https://example.com'",
     ),
     (
         {"annotations": [PAGE]},
         {"example.com/page": "https://a\n"},
-        "annotation example.com/page: 'https://a\\n' does not match 'https://.+'",
+        "annotation example.com/page must match 'https://.+', not be 'https://a\\n'",
     ),
     (
         {"annotations": [PAGE]},
         {"example.com/page": "x" * 1000},
-        f"annotation example.com/page: '{'x' * 60}...' does not match 'https://.+'",
+        f"annotation example.com/page must match 'https://.+', not be '{'x' * 60}...'",
     ),
     ({"annotations": [{**OWNER, "allowedRegex": ""}]}, {"example.com/owner": "any"}, None),
     ({"annotations": [OWNER], "message": "ask the team"}, {}, "ask the team"),
@@ -67,16 +67,16 @@ def test_annotations_are_required(parameters: Json, annotations: Any, message: s
         ({"example.com/page": "no"}, {"example.com/page": "no", "example.com/other": "x"}, None),
         ({"example.com/page": "no"}, {"example.com/page": "https://x"}, None),
         ({"example.com/page": "no"}, {}, "annotation example.com/page is missing"),
-        ({}, {"example.com/page": "no"}, "annotation example.com/page: 'no' does not match 'https://.+'"),
+        ({}, {"example.com/page": "no"}, "annotation example.com/page must match 'https://.+', not be 'no'"),
     ],
 )
-def test_what_was_so_before_may_stay(old: dict[str, str], new: dict[str, str], message: str | None) -> None:
+def test_existing_violations_are_allowed(old: dict[str, str], new: dict[str, str], message: str | None) -> None:
     policy = required_annotations.bind(annotations=[PAGE])
     outcome = policy(admission_review("UPDATE", annotated(new), old=annotated(old)))
     assert outcome == (Allow() if message is None else Deny(message))
 
 
-def test_what_goes_needs_no_annotations() -> None:
+def test_deletion_needs_no_annotations() -> None:
     assert required_annotations(admission_review("DELETE", old=pod())) == Allow()
 
 
@@ -87,7 +87,7 @@ def test_nothing_but_annotations_is_decoded() -> None:
 
 
 @pytest.mark.parametrize(("request_", "wanted"), PEOPLES)
-def test_it_asks_about_what_people_make(request_: Json, wanted: bool) -> None:
+def test_matching_resources(request_: Json, wanted: bool) -> None:
     assert required_annotations.match.matches_resource(admission_review(**request_)) is wanted
 
 

@@ -13,36 +13,41 @@ from .objects import RESOURCES, check_everywhere, check_shapes, container, judge
 
 HTTP = {"httpGet": {"path": "/", "port": 80}, "periodSeconds": 5}
 READY = {"probes": ["readinessProbe"]}
-BY = "by exec or grpc or httpGet or tcpSocket"
+BY = "with exec or grpc or httpGet or tcpSocket"
+READINESS = "container app must have a readinessProbe"
 CASES: list[tuple[Json, Json, str | None]] = [
     ({}, container(readinessProbe=HTTP, livenessProbe=HTTP), None),
-    ({}, container(readinessProbe=HTTP), f"container app has no livenessProbe {BY}"),
-    ({}, container(), f"container app has no readinessProbe {BY}; container app has no livenessProbe {BY}"),
+    ({}, container(readinessProbe=HTTP), f"container app must have a livenessProbe {BY}"),
+    ({}, container(), f"{READINESS} {BY}; container app must have a livenessProbe {BY}"),
     (READY, container(readinessProbe=HTTP), None),
     (READY, container(readinessProbe={"grpc": {"port": 80}}), None),
     (READY, container(readinessProbe={"exec": {}}), None),
     (READY, container(readinessProbe={"tcpSocket": {"port": 80}}), None),
-    (READY, container(readinessProbe={"periodSeconds": 5}), f"container app has no readinessProbe {BY}"),
-    (READY, container(readinessProbe={"httpGet": None}), f"container app has no readinessProbe {BY}"),
-    (READY, container(readinessProbe={}), f"container app has no readinessProbe {BY}"),
-    (READY, container(readinessProbe=None), f"container app has no readinessProbe {BY}"),
-    (READY, container(livenessProbe=HTTP), f"container app has no readinessProbe {BY}"),
+    (READY, container(readinessProbe={"periodSeconds": 5}), f"{READINESS} {BY}"),
+    (READY, container(readinessProbe={"httpGet": None}), f"{READINESS} {BY}"),
+    (READY, container(readinessProbe={}), f"{READINESS} {BY}"),
+    (READY, container(readinessProbe=None), f"{READINESS} {BY}"),
+    (READY, container(livenessProbe=HTTP), f"{READINESS} {BY}"),
     ({"probes": ["startupProbe"]}, container(startupProbe=HTTP), None),
     ({"probes": []}, container(), None),
     ({**READY, "probe_types": ["httpGet"]}, container(readinessProbe=HTTP), None),
-    ({**READY, "probe_types": ["exec"]}, container(readinessProbe=HTTP), "container app has no readinessProbe by exec"),
+    (
+        {**READY, "probe_types": ["exec"]},
+        container(readinessProbe=HTTP),
+        f"{READINESS} with exec",
+    ),
     ({**READY, "probe_types": []}, container(readinessProbe={"someday": {}}), None),
-    ({**READY, "probe_types": []}, container(), "container app has no readinessProbe"),
+    ({**READY, "probe_types": []}, container(), READINESS),
     (
         {**READY, "probe_types": [], "custom_violation_message": "See the handbook."},
         container(),
-        "container app has no readinessProbe See the handbook.",
+        f"{READINESS} See the handbook.",
     ),
 ]
 
 
 @pytest.mark.parametrize(("parameters", "of", "problem"), CASES, ids=repr)
-def test_probes_are_there(parameters: Json, of: Json, problem: str | None) -> None:
+def test_probes_are_required(parameters: Json, of: Json, problem: str | None) -> None:
     assert message(required_probes.bind(**parameters), spec_of(of)) == problem
 
 
@@ -62,7 +67,7 @@ def test_everywhere() -> None:
 
 def test_one_more_missing_is_denied() -> None:
     old, now = spec_of(container(readinessProbe=HTTP)), spec_of(container())
-    assert message(required_probes, now, old=old) == f"container app has no readinessProbe {BY}"
+    assert message(required_probes, now, old=old) == f"{READINESS} {BY}"
 
 
 @pytest.mark.parametrize("name", ["probes", "probe_types", "custom_violation_message", "only_services"])

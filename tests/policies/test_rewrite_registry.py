@@ -149,7 +149,9 @@ def test_an_image_that_cannot_be_read_is_denied(image: str) -> None:
     obj = pod(containers=[container("a", "nginx"), container("b", image)], initContainers=[container("c", image)])
     denial = stored(policy, obj)
     assert isinstance(denial, Deny)
-    assert denial.message == f"images that are no image references: b ({image[:60]}), c ({image[:60]})"
+    assert denial.message == "; ".join(
+        f"{name}: {image[:60]!r} is not a valid image reference" for name in ("container b", "init container c")
+    )
     assert stored(policy, obj, operation="UPDATE", old=obj) == obj
 
 

@@ -47,7 +47,7 @@ CASES: list[tuple[list[str], list[str], list[Any]]] = [
 
 
 @pytest.mark.parametrize(("profiles", "files", "good"), CASES, ids=repr)
-def test_profiles_are_let_in(profiles: list[str], files: list[str], good: list[Any]) -> None:
+def test_profiles_are_compared(profiles: list[str], files: list[str], good: list[Any]) -> None:
     policy = seccomp.bind(allowed_profiles=profiles, allowed_localhost_files=files)
     for profile in ALL:
         of_container = spec_of(secured(seccompProfile=profile))
@@ -67,28 +67,28 @@ LEVELS: list[tuple[Any, Any, str | None]] = [
     (UNCONFINED, None, "Unconfined"),
     (DEFAULT, WEB, "localhost/web.json"),
     (DEFAULT, BARE, "localhost/"),
-    (DEFAULT, {}, "one without a type"),
-    (DEFAULT, {"type": ""}, "one without a type"),
+    (DEFAULT, {}, "without a type"),
+    (DEFAULT, {"type": ""}, "without a type"),
     (DEFAULT, {"type": "OCI"}, "OCI"),
     (DEFAULT, {"type": "runtimedefault"}, "runtimedefault"),
 ]
 
 
 @pytest.mark.parametrize(("of_pod", "of_container", "wrong"), LEVELS, ids=repr)
-def test_a_container_counts_before_its_pod(of_pod: Any, of_container: Any, wrong: str | None) -> None:
+def test_the_container_takes_precedence(of_pod: Any, of_container: Any, wrong: str | None) -> None:
     spec = spec_of(secured(seccompProfile=of_container), securityContext={"seccompProfile": of_pod})
-    told = wrong and f"container app: securityContext.seccompProfile must be RuntimeDefault, not {wrong}"
-    assert message(seccomp, spec) == told
+    problem = wrong and f"container app: securityContext.seccompProfile must be RuntimeDefault, not {wrong}"
+    assert message(seccomp, spec) == problem
 
 
-def test_it_says_what_would_be_right() -> None:
+def test_messages() -> None:
     policy = seccomp.bind(allowed_profiles=["unconfined", "docker/default", "localhost/*"])
-    told = (
+    problem = (
         "container app: securityContext.seccompProfile must be RuntimeDefault or Unconfined or localhost/*, not absent"
     )
-    assert message(policy, spec_of()) == told
-    told = "container app: securityContext.seccompProfile must be left to exempt images, not absent"
-    assert message(seccomp.bind(allowed_profiles=[]), spec_of()) == told
+    assert message(policy, spec_of()) == problem
+    problem = "container app: securityContext.seccompProfile must be an allowed profile, not absent"
+    assert message(seccomp.bind(allowed_profiles=[]), spec_of()) == problem
 
 
 def test_annotations_do_not_count() -> None:

@@ -21,7 +21,7 @@ from .objects import (
 
 A = {"level": "s0:c1,c2", "role": "object_r", "type": "svirt_t", "user": "system_u"}
 B = {"type": "container_t"}
-# What is allowed, what is said, and whether it may be.
+# What is allowed, what is options, and whether it may be.
 CASES: list[tuple[list[Json], Any, bool]] = [
     ([], None, True),
     ([], {}, True),
@@ -42,21 +42,21 @@ CASES: list[tuple[list[Json], Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("allowed", "said", "good"), CASES, ids=repr)
-def test_labels_are_known(allowed: list[Json], said: Any, good: bool) -> None:
+@pytest.mark.parametrize(("allowed", "options", "good"), CASES, ids=repr)
+def test_options_are_compared(allowed: list[Json], options: Any, good: bool) -> None:
     policy = selinux.bind(allowed_selinux_options=allowed)
-    for spec in (spec_of(secured(seLinuxOptions=said)), spec_of(securityContext={"seLinuxOptions": said})):
+    for spec in (spec_of(secured(seLinuxOptions=options)), spec_of(securityContext={"seLinuxOptions": options})):
         assert (message(policy, spec) is None) is good
 
 
-def test_it_says_what_would_be_right() -> None:
+def test_messages() -> None:
     spec = spec_of(secured(seLinuxOptions={"user": "root", "level": "s0"}), securityContext={"seLinuxOptions": A})
     assert message(selinux.bind(allowed_selinux_options=[A, B]), spec) == (
-        "container app: securityContext.seLinuxOptions must be one of level s0:c1,c2, role object_r, type svirt_t, "
-        "user system_u; type container_t, not level s0, user root"
+        "container app: securityContext.seLinuxOptions must be (level: s0:c1,c2, role: object_r, type: svirt_t, "
+        "user: system_u) or (type: container_t), not (level: s0, user: root)"
     )
-    told = message(selinux, spec_of(securityContext={"seLinuxOptions": B}))
-    assert told == "pod: securityContext.seLinuxOptions must be absent, not type container_t"
+    problem = message(selinux, spec_of(securityContext={"seLinuxOptions": B}))
+    assert problem == "pod: securityContext.seLinuxOptions must be absent, not (type: container_t)"
 
 
 def test_images_make_no_exception_for_what_a_pod_says() -> None:

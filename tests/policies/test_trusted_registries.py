@@ -12,7 +12,7 @@ from ..support.builders import decide, image_review
 
 DIGEST = f"sha256:{'a' * 64}"
 
-# Places, images from them alone, and images of which some only look so.
+# Registries, images from them, and images with others among them.
 IMAGES: list[tuple[list[str], list[list[str]], list[list[str]]]] = [
     (
         ["registry.example.com"],
@@ -37,19 +37,19 @@ IMAGES: list[tuple[list[str], list[list[str]], list[list[str]]]] = [
 
 
 @pytest.mark.parametrize(("registries", "good", "bad"), IMAGES, ids=lambda value: ",".join(map(str, value))[:30])
-def test_images_come_from_trusted_places(registries: list[str], good: list[list[str]], bad: list[list[str]]) -> None:
+def test_images_are_compared(registries: list[str], good: list[list[str]], bad: list[list[str]]) -> None:
     policy = trusted_registries.bind(registries=registries)
     for images in good:
         assert policy(image_review(*images)) == Allow(), images
     for images in bad:
         outcome = decide(image_review(*images), policy).outcome
         assert isinstance(outcome, Deny), images
-        assert outcome.message.startswith(f"images from outside {', '.join(registries)}: ")
+        assert outcome.message.startswith(f"images must come from {' or '.join(registries) or 'a trusted registry'}: ")
 
 
-def test_all_strange_images_are_named() -> None:
+def test_all_images_are_named() -> None:
     outcome = trusted_registries(image_review("a/b", "registry.k8s.io/pause", "c"))
-    assert outcome == Deny("images from outside registry.k8s.io: a/b, c")
+    assert outcome == Deny("images must come from registry.k8s.io: a/b, c")
 
 
 def test_annotations_do_not_count() -> None:
@@ -58,7 +58,7 @@ def test_annotations_do_not_count() -> None:
 
 
 @pytest.mark.parametrize("registry", ["", "*", "good.io/*", "good.io/a:1", "https://good.io"])
-def test_a_place_that_is_none_denies(registry: str) -> None:
+def test_invalid_registries_deny_everything(registry: str) -> None:
     policy = trusted_registries.bind(registries=[registry])
     assert isinstance(decide(image_review("good.io/a"), policy).outcome, Deny)
 

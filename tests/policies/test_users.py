@@ -23,12 +23,12 @@ RANGES = [{"min": 10, "max": 19}, {"min": 30, "max": 30}]
 MUST, MAY = ({"rule": rule, "ranges": RANGES} for rule in ("MustRunAs", "MayRunAs"))
 NON_ROOT, ANY = {"rule": "MustRunAsNonRoot"}, {"rule": "RunAsAny"}
 NO_ROOT = "container app: securityContext must have runAsNonRoot: true or a runAsUser other than 0, not "
-USER = "container app: securityContext.runAsUser must be in 10-19, 30-30, not "
-GROUP = "container app: securityContext.runAsGroup must be in 10-19, 30-30, not "
-OTHERS = "securityContext.supplementalGroups must be in 10-19, 30-30, not "
-FILES = "securityContext.fsGroup must be in 10-19, 30-30, not "
+USER = "container app: securityContext.runAsUser must be in 10-19 or 30-30, not "
+GROUP = "container app: securityContext.runAsGroup must be in 10-19 or 30-30, not "
+OTHERS = "securityContext.supplementalGroups must be in 10-19 or 30-30, not "
+FILES = "securityContext.fsGroup must be in 10-19 or 30-30, not "
 
-# The parameters, what the pod says, what the container says, and what is told.
+# The parameters, the security contexts of the pod and the container, and the violation.
 CASES: list[tuple[Json, Json, Json, str | None]] = [
     ({}, {}, {}, NO_ROOT + "absent"),
     ({}, {}, {"runAsNonRoot": True}, None),
@@ -53,7 +53,12 @@ CASES: list[tuple[Json, Json, Json, str | None]] = [
     ({"run_as_user": MUST}, {"runAsUser": 20}, {"runAsUser": 30}, None),
     ({"run_as_user": MUST}, {"runAsUser": 10}, {"runAsUser": 0}, USER + "0"),
     ({"run_as_user": MUST}, {"runAsUser": 20}, {}, USER + "20"),
-    ({"run_as_user": {"rule": "MustRunAs"}}, {}, {"runAsUser": 1}, USER.replace("10-19, 30-30", "no range") + "1"),
+    (
+        {"run_as_user": {"rule": "MustRunAs"}},
+        {},
+        {"runAsUser": 1},
+        USER.replace("10-19 or 30-30", "an allowed range") + "1",
+    ),
     ({"run_as_group": MUST}, {}, {"runAsUser": 0}, GROUP + "absent"),
     ({"run_as_group": MUST}, {"runAsGroup": 10}, {}, None),
     ({"run_as_group": MUST}, {"runAsGroup": 10}, {"runAsGroup": 0}, GROUP + "0"),
@@ -80,13 +85,13 @@ CASES: list[tuple[Json, Json, Json, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("parameters", "of_pod", "of_container", "told"), CASES, ids=repr)
-def test_processes_run_as_whom_they_may(parameters: Json, of_pod: Json, of_container: Json, told: str | None) -> None:
+@pytest.mark.parametrize(("parameters", "of_pod", "of_container", "problem"), CASES, ids=repr)
+def test_ids_are_compared(parameters: Json, of_pod: Json, of_container: Json, problem: str | None) -> None:
     spec = spec_of(container(securityContext=of_container), securityContext=of_pod)
-    assert message(users.bind(**parameters), spec) == told
+    assert message(users.bind(**parameters), spec) == problem
 
 
-def test_each_container_counts() -> None:
+def test_all_containers_are_checked() -> None:
     spec = spec_of(
         container("a"), secured("b", runAsUser=0), secured("c", runAsUser=5), securityContext={"runAsUser": 7}
     )
@@ -105,7 +110,7 @@ def test_each_container_counts() -> None:
     ],
     ids=repr,
 )
-def test_pods_for_windows_have_no_numbers(parameters: Json, of_pod: Json, good: bool) -> None:
+def test_pods_for_windows(parameters: Json, of_pod: Json, good: bool) -> None:
     spec = spec_of(os={"name": "windows"}, securityContext=of_pod)
     assert (message(users.bind(**parameters), spec) is None) is good
 

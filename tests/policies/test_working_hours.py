@@ -16,7 +16,7 @@ BERLIN = {"time_zone": "Europe/Berlin"}
 NIGHT = {"start": "22:00", "end": "06:00", "days": ["Fri"]}
 ALWAYS = {"start": "00:00", "end": "00:00", "days": ["Sat"]}
 
-# Parameters, a time, and whether it is within the hours. 2026-03-06 is a Friday.
+# Parameters, a time, and whether it is in the hours. 2026-03-06 is a Friday.
 TIMES: list[tuple[Json, str, bool]] = [
     ({}, "2026-03-06T08:59:59Z", False),
     ({}, "2026-03-06T09:00:00Z", True),
@@ -56,18 +56,18 @@ def deleting(**spec: Any) -> Any:
     return access_review(**{"verb": "delete", "version": "v1", "resource": "pods", "name": "web", **spec})
 
 
-@pytest.mark.parametrize(("parameters", "now", "within"), TIMES, ids=repr)
-def test_changes_are_made_within_the_hours(parameters: Json, now: str, within: bool) -> None:
-    assert (working_hours.bind(**parameters, now=now)(deleting()) == NoOpinion()) is within
+@pytest.mark.parametrize(("parameters", "now", "allowed"), TIMES, ids=repr)
+def test_changes_are_allowed_in_the_hours(parameters: Json, now: str, allowed: bool) -> None:
+    assert (working_hours.bind(**parameters, now=now)(deleting()) == NoOpinion()) is allowed
 
 
-def test_the_hours_are_told() -> None:
+def test_the_message_has_the_hours() -> None:
     assert working_hours.bind(**BERLIN, now=SATURDAY)(deleting()) == Deny(
-        "changes are made Mon, Tue, Wed, Thu, Fri from 09:00 to 17:00 Europe/Berlin; it is Sat 13:00"
+        "changes are allowed only on Mon, Tue, Wed, Thu, Fri from 09:00 to 17:00 Europe/Berlin; now it is Sat 13:00"
     )
 
 
-def test_unless_told_it_is_now() -> None:
+def test_the_default_time_is_the_current_one() -> None:
     today = f"{datetime.now(UTC):%a}"
     others = [day for day in ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun") if day != today]
     policy = working_hours.bind(start="00:00", end="00:00")
@@ -75,8 +75,8 @@ def test_unless_told_it_is_now() -> None:
     assert opinions == {True, False} or f"{datetime.now(UTC):%a}" != today
 
 
-# Parameters, a request, and whether the hours bind it.
-BOUND: list[tuple[Json, Json, bool]] = [
+# Parameters, a request, and whether it is denied outside of the hours.
+REQUESTS: list[tuple[Json, Json, bool]] = [
     ({}, {}, True),
     ({}, {"groups": ["system:authenticated"]}, True),
     ({}, {"user": "system:kube-controller-manager"}, False),
@@ -95,9 +95,9 @@ BOUND: list[tuple[Json, Json, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("parameters", "spec", "bound"), BOUND, ids=repr)
-def test_whom_the_hours_bind(parameters: Json, spec: Json, bound: bool) -> None:
-    assert isinstance(working_hours.bind(**parameters, now=SATURDAY)(deleting(**spec)), Deny) is bound
+@pytest.mark.parametrize(("parameters", "spec", "denied"), REQUESTS, ids=repr)
+def test_exemptions(parameters: Json, spec: Json, denied: bool) -> None:
+    assert isinstance(working_hours.bind(**parameters, now=SATURDAY)(deleting(**spec)), Deny) is denied
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_it_asks_about_no_paths() -> None:
 @pytest.mark.parametrize(
     "parameters", [{"time_zone": "Europe/Nowhere"}, {"start": "nine"}, {"end": "25:00"}, {"end": ""}], ids=repr
 )
-def test_hours_that_are_none_deny_those_whom_they_bind(parameters: Json) -> None:
+def test_invalid_hours_deny_changes(parameters: Json) -> None:
     policy = working_hours.bind(**parameters)
     verdict: Verdict = decide(deleting(), policy)
     assert isinstance(verdict.outcome, Deny)

@@ -1,21 +1,21 @@
-"""Nobody acts in the name of another, whatever other authorizers say.
+"""Denies impersonation, even if other authorizers allow it.
 
-A right to impersonate is every right of whoever may be impersonated, and easily given: ``*`` among the verbs of a role
-is enough. This asks about each part of another's identity (user, group, UID, further facts, service account, node),
-about limited impersonation (``impersonate:user-info`` ...) as about the unlimited one. Whoever is in ``system:masters``
-is asked about by no API server.
+The right to impersonate includes all rights of the impersonated user, and ``*`` in the verbs of a role grants it. Each
+part of an identity is checked (user, group, UID, extra fields, service account, node), for unlimited and for
+constrained impersonation (``impersonate:user-info`` ...). API servers do not send reviews for members of
+``system:masters``.
 
 Parameters:
-    names: who may not be impersonated: users and groups, as names or shell patterns; service accounts as
-        ``system:serviceaccount:NAMESPACE:NAME``, nodes as ``system:node:NAME``.
-    except_users: users who may all the same.
-    except_groups: groups whose members may all the same.
+    names: the protected identities: names of users and groups, ``system:serviceaccount:NAMESPACE:NAME`` for service
+        accounts, ``system:node:NAME`` for nodes; all as shell patterns.
+    except_users: users who may impersonate.
+    except_groups: groups whose members may impersonate.
 
-Left to other authorizers, with ``names=["system:*"], except_groups=["operators"]``::
+No opinion, with ``names=["system:*"], except_groups=["operators"]``::
 
     spec: {user: jane, resourceAttributes: {verb: impersonate, resource: users, name: joe}}
 
-Left to other authorizers::
+No opinion::
 
     spec: {groups: [operators], resourceAttributes: {verb: impersonate, resource: users, name: "system:admin"}}
 
@@ -42,21 +42,21 @@ _PREFIXES = {"serviceaccounts": "system:serviceaccount:", "nodes": "system:node:
     verbs=["impersonate", "impersonate:*"],
     on_error="deny",
 )
-def deny_impersonation(
+def disallow_impersonation(
     access: AccessReview,
     *,
     names: Sequence[str] = ("*",),
     except_users: Sequence[str] = (),
     except_groups: Sequence[str] = (),
 ) -> Opinion:
-    """Deny impersonating them; a request that names nobody might mean them."""
+    """Deny impersonation of a protected identity; a request without a name may mean one."""
     if access.user in except_users or set(except_groups) & set(access.groups) or not names:
         return NoOpinion()
     if access.name in ("", "*"):
-        return Deny(f"{access.resource} may not all be impersonated")
+        return Deny(f"impersonating all {access.resource} is not allowed")
     name = _full_name(access)
     if any(fnmatchcase(name, pattern) for pattern in names):
-        return Deny(f"{name} may not be impersonated")
+        return Deny(f"impersonating {name} is not allowed")
     return NoOpinion()
 
 
