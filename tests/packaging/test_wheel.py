@@ -35,7 +35,7 @@ def test_nothing_but_the_package_is_in_it(wheel: zipfile.ZipFile) -> None:
     top = {name.partition("/")[0] for name in wheel.namelist()}
     assert top == {"webhooks", f"cluster_webhooks-{__version__}.dist-info"}
     suffixes = {Path(name).suffix for name in wheel.namelist() if name.startswith("webhooks/")}
-    assert suffixes <= {".py", ".tmpl", ".typed"}
+    assert suffixes <= {".md", ".py", ".tmpl", ".typed"}  # the README of the bundled policies
     names = {Path(name).name for name in wheel.namelist()}
     assert not any(name.startswith(("test_", "conftest")) for name in names)
 
@@ -50,7 +50,7 @@ def test_the_bundled_policies_are_in_it(wheel: zipfile.ZipFile) -> None:
     inside = {
         name.removeprefix("webhooks/library/") for name in wheel.namelist() if name.startswith("webhooks/library/")
     }
-    assert inside == relative("policies", "*.py")
+    assert inside == relative("policies", "*.py") | {"README.md"}
     assert "required_labels.py" in inside
 
 
