@@ -150,7 +150,7 @@ def test_warnings_and_audited_denials_do_not_prevent_storage() -> None:
     [
         (CONFIGURATION.replace("warn", "warned"), "webhooks.yaml:4:36: policies[0].mode: Unsupported value"),
         (CONFIGURATION.replace("policies.py:team", "nothing.py"), "webhooks.yaml:7:11: policies[3].use: Invalid value"),
-        ("", "webhooks.yaml: there is nothing in it"),
+        ("", "webhooks.yaml: the file is empty"),
     ],
 )
 def test_an_invalid_configuration(configuration: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""What can be wrong with a field, and how it is said."""
+"""Tests of the validation of plain data, and of its error messages."""
 
 from enum import Enum
 from pathlib import Path
@@ -49,8 +49,8 @@ class Box(Model):
     def _flag(cls, flag: bool, info: ValidationInfo) -> bool:
         if flag and info.data.get("mode") == "off":
             raise field_error("Forbidden", "only with mode on")
-        if flag and info.context == "strangers":
-            raise ValueError("not for strangers")
+        if flag and info.context == "others":
+            raise ValueError("not for others")
         return flag
 
     @field_validator("path")
@@ -67,12 +67,12 @@ GOOD = {"items": [{}]}
 
 
 def lines(tree: Any, context: Any = None) -> list[str]:
-    found = check(tree, Box, context)
-    assert isinstance(found, list)
-    return [str(finding) for finding in found]
+    errors = check(tree, Box, context)
+    assert isinstance(errors, list)
+    return [str(error) for error in errors]
 
 
-def test_what_is_right() -> None:
+def test_valid_data() -> None:
     tree = {
         "items": [{"name": "x", "burst": 5, "cacheSize": 7, "weight": 4}],
         "more": {"a": {}},
@@ -134,22 +134,22 @@ def test_what_is_right() -> None:
         ({**GOOD, "words": ["a"]}, "words: Invalid value: a list: must have at least 2"),
     ],
 )
-def test_what_is_wrong(tree: Any, line: str) -> None:
+def test_errors(tree: Any, line: str) -> None:
     assert lines(tree) == [line]
 
 
 def test_a_context_for_validators() -> None:
     tree = {**GOOD, "flag": True}
-    assert lines(tree, "strangers") == ["flag: Invalid value: true: not for strangers"]
+    assert lines(tree, "others") == ["flag: Invalid value: true: not for others"]
     assert isinstance(check(tree, Box, "friends"), Box)
 
 
-def test_each_kind_of_value_that_would_do() -> None:
+def test_alternatives() -> None:
     found = lines({**GOOD, "either": []})
     assert found == [f"either: Invalid value: a list: must be {what}" for what in ("an integer", "a string")]
 
 
-def test_everything_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     item = {"name": 1, "burst": 0, "cachesize": 1}
     assert lines({"items": [item, item, 5], "mode": 1, "flag": 1, "x": 1}) == [
         *(
@@ -195,11 +195,11 @@ def test_unknown_fields(tree: Any, line: str) -> None:
         {**GOOD, "more": {"a": {"burst": None}}},
     ],
 )
-def test_null_is_not_set(tree: Any) -> None:
+def test_null_is_an_absent_field(tree: Any) -> None:
     assert check(tree, Box) == Box(items=[Item()], more=dict.fromkeys(tree.get("more") or (), Item()))
 
 
-def test_null_is_not_set_where_it_must_be() -> None:
+def test_null_in_required_fields() -> None:
     assert lines({"items": None}) == ["items: Required value"]
     assert lines({"items": [None]}) == ["items[0]: Invalid value: null: must be a mapping"]
     assert lines({**GOOD, "more": {"a": None}}) == ["more.a: Invalid value: null: must be a mapping"]
@@ -237,7 +237,7 @@ def test_paths(path: Any, text: str) -> None:
         (["secret"], "a list"),
     ],
 )
-def test_values_are_shown(value: Any, text: str) -> None:
+def test_values(value: Any, text: str) -> None:
     assert format_value(value) == text
 
 
@@ -245,6 +245,6 @@ def test_supported_values() -> None:
     assert supported_values(["a", "b c"]) == 'supported values: "a", "b c"'
 
 
-def test_a_finding() -> None:
+def test_field_errors() -> None:
     assert str(FieldError(("a",), "Invalid value", "must be b", '"c"')) == 'a: Invalid value: "c": must be b'
     assert str(FieldError((), "Required value")) == "Required value"

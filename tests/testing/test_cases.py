@@ -179,7 +179,7 @@ def test_cases_that_fail(lines: tuple[str, ...], message: str, tmp_path: Path) -
 GOOD = (f"object: {WEB}", "expect: denied")
 
 INVALID = {
-    "nothing": ("", ["there is nothing in it"]),
+    "nothing": ("", ["the file is empty"]),
     "a list": ("- a", ["1:1: Invalid value: a list: must be a mapping"]),
     "no apiVersion and kind": (
         "cases:\n  - {name: a, object: {}, expect: denied}",

@@ -1,76 +1,37 @@
-"""From a configuration, ``webhooks.svc.io/v1alpha1`` ``WebhookConfiguration``, to settings and policies."""
+"""Reads a configuration file (``WebhookConfiguration``) into settings and policies."""
 
-import typing
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import AfterValidator, Field, ValidationInfo, create_model
+from pydantic.alias_generators import to_camel
 
 from webhooks.config import strict_yaml
-from webhooks.config.models import PolicyEntry
-from webhooks.config.policies import Entry
-from webhooks.config.strict_yaml import Document
-from webhooks.config.validation import FieldError, FieldPath, Model, duration, format_value
+from webhooks.config.document import Document
+from webhooks.config.models import OPTIONS_ONLY, PolicyEntry, WebhookConfiguration
+from webhooks.config.policies import EntryLoader
+from webhooks.config.validation import FieldError, FieldPath, format_value
 from webhooks.errors import ConfigurationError
-from webhooks.policy import loader as loading
+from webhooks.policy import loader
 from webhooks.policy.model import AnyPolicy
 from webhooks.policy.registry import Registry
-from webhooks.settings import Limits, Option, Settings, options, without_none
+from webhooks.settings import Limits, Settings, options
 
-_HERE = ("config", "policies")  # what only flags say
-
-
-def _in_folder(path: Path, info: ValidationInfo) -> Path:
-    return path if info.context is None else info.context / path
-
-
-def _field(hint: Any, default: Any, option: Option) -> tuple[Any, Any]:
-    """A setting as a field of a model."""
-    optional, hint = hint != without_none(hint), without_none(hint)
-    kept = Field(default, description=option.help)
-    if hint is float:
-        hint = Annotated[float, *duration(option.min, option.max)]
-    elif hint is int:
-        hint = Annotated[int, Field(ge=option.min, le=option.max)]
-    elif hint is Path:
-        hint = Annotated[Path, AfterValidator(_in_folder)]
-    return (hint | None if optional else hint), kept
-
-
-def _model(name: str, settings: type, without: Iterable[str] = (), **more: Any) -> type[Model]:
-    """A model of what a dataclass of settings holds."""
-    hints = typing.get_type_hints(settings)
-    fields: dict[str, Any] = {
-        each.name: _field(hints[each.name], each.default, option)
-        for each, option in options(settings)
-        if each.name not in without
-    }
-    return create_model(name, __base__=Model, __doc__=settings.__doc__, **fields, **more)
-
-
-_Limits = _model("Limits", Limits)
-_Server = _model("Server", Settings, _HERE, limits=(_Limits, Field(_Limits(), description="How much is taken.")))
-
-
-class WebhookConfiguration(Model):
-    """How a server serves, and the policies that it asks."""
-
-    api_version: Literal["webhooks.svc.io/v1alpha1"]
-    kind: Literal["WebhookConfiguration"]
-    server: Annotated[_Server, Field(description="What flags say too, which win over this.")] = _Server()  # type: ignore[valid-type]
-    policies: Annotated[tuple[PolicyEntry, ...], Field(description="In the order in which they are asked.")] = ()
+_SETTINGS = {field.name for field, _ in options(Settings)} - {*OPTIONS_ONLY}
+_LIMITS = {field.name for field, _ in options(Limits)}
+_OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """What a file says.
+    """The contents of a configuration file.
 
     Attributes:
-        file: the file.
-        settings: how to serve.
-        entries: its policies, which have not been loaded.
+        file: the path of the file.
+        settings: the settings of the server.
+        entries: the entries of its policies, which are not loaded yet.
     """
 
     file: Path
@@ -79,51 +40,68 @@ class Configuration:
     _document: Document
 
     @property
-    def places(self) -> list[Path]:
-        """The files and folders that policies come from, which may not be there."""
-        return [path for entry in self.entries for path in loading.watched_paths(entry.use, self.file.parent)]
+    def policy_paths(self) -> list[Path]:
+        """The files and folders of the policies. They may not exist."""
+        return [path for entry in self.entries for path in loader.watched_paths(entry.use, self.file.parent)]
 
     def load(self) -> list[AnyPolicy]:
-        """Load the policies, with all that is said of them.
+        """Load the policies, as the file configures them.
 
         Raises:
-            ConfigurationError: with all that is wrong, a line each.
+            ConfigurationError: a policy is invalid; one line for each error.
         """
-        findings: list[FieldError] = []
+        errors: list[FieldError] = []
         policies: list[AnyPolicy] = []
-        named: dict[str, int] = {}
+        first_uses: dict[str, int] = {}
         for number, entry in enumerate(self.entries):
             path: FieldPath = ("policies", number)
-            for policy in Entry(entry, path, findings.append).load(self.file.parent):
-                first = named.setdefault(policy.name, number)
+            for policy in EntryLoader(entry, path, errors.append).load(self.file.parent):
+                first = first_uses.setdefault(policy.name, number)
                 if first != number:
-                    at = (*path, "use" if entry.name is None else "name")
-                    detail = f"policies[{first}] has this name: give one of them another by name"
-                    findings.append(FieldError(at, "Duplicate value", detail, format_value(policy.name)))
+                    errors.append(_duplicate_name(policy.name, entry, path, first))
                 policies.append(policy)
-        if findings:
-            raise self._document.error(findings)
+        if errors:
+            raise self._document.error(errors)
         return policies
+
+    def check_settings(self) -> None:
+        """Check that the settings are consistent. Errors have the location and the names of fields, not of options.
+
+        Raises:
+            ConfigurationError: settings contradict each other; one line for each contradiction.
+        """
+        try:
+            self.settings.check()
+        except ConfigurationError as error:
+            raise ConfigurationError("\n".join(map(self._locate, str(error).split("\n")))) from None
+
+    def _locate(self, message: str) -> str:
+        paths = [_field_path(option) for option in _OPTION.findall(message)]
+        line, column = next(filter(None, map(self._document.find_place, filter(None, paths))), (1, 1))
+        text = _OPTION.sub(lambda match: ".".join(_field_path(match[1]) or (match[0],)), message)
+        return f"{self.file}:{line}:{column}: {text}"
 
 
 def read(file: Path) -> Configuration:
-    """Read a configuration. Paths in it begin at its own folder.
+    """Read a configuration file. Paths in it are relative to its folder.
 
     Raises:
-        ConfigurationError: with all that is wrong with the file, a line each; its policies have not been looked at.
+        ConfigurationError: the file is invalid; one line for each error. Policies are not loaded.
     """
     document = strict_yaml.read(file)
-    told = document.read(WebhookConfiguration, file.parent)
-    server: Any = told.server
-    settings = {each.name: getattr(server, each.name) for each, _ in options(Settings) if each.name not in _HERE}
-    limits = Limits(**{each.name: getattr(server.limits, each.name) for each, _ in options(Limits)})
-    return Configuration(file, Settings(**settings, limits=limits), told.policies, document)
+    content = document.read(WebhookConfiguration, file.parent)
+    server: Any = content.server
+    limits = Limits(**{name: getattr(server.limits, name) for name in _LIMITS})
+    settings = Settings(**{name: getattr(server, name) for name in _SETTINGS}, limits=limits)
+    return Configuration(file, settings, content.policies, document)
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of configurations, for editors."""
-    found = WebhookConfiguration.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+    """Return the JSON Schema of configuration files, for editors."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **WebhookConfiguration.model_json_schema(),
+    }
 
 
 def require_policies(registry: Registry, file: Path | None) -> Registry:
@@ -141,8 +119,22 @@ def require_policies(registry: Registry, file: Path | None) -> Registry:
 
 
 def expired_exemptions(policies: Iterable[AnyPolicy]) -> Iterator[str]:
-    """The exemptions that have ended, a line each, for people."""
+    """Yield a warning for each exemption that has expired."""
     for policy in policies:
         for exemption in policy.exemptions:
             if exemption.is_expired:
                 yield f"policy {policy.name}: {exemption.expiry_notice}: remove it"
+
+
+def _duplicate_name(name: str, entry: PolicyEntry, path: FieldPath, first: int) -> FieldError:
+    field = "use" if entry.name is None else "name"
+    detail = f"policies[{first}] has the same name: set another name for one of them"
+    return FieldError((*path, field), "Duplicate value", detail, format_value(name))
+
+
+def _field_path(option: str) -> tuple[str, ...] | None:
+    """Return the path of the field for an option without ``--``; None if there is none."""
+    name = option.replace("-", "_")
+    if name in _LIMITS:
+        return ("server", "limits", to_camel(name))
+    return ("server", to_camel(name)) if name in _SETTINGS else None

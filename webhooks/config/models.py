@@ -1,10 +1,21 @@
-"""What a configuration says of a policy: where it is, what it is told, and what is made of its answers."""
+"""The fields of a configuration file, as pydantic models."""
 
 import re
+import typing
+from collections.abc import Collection
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
 
 from webhooks.config.validation import Model, duration, field_error, one_of
 from webhooks.errors import ConfigurationError
@@ -13,9 +24,14 @@ from webhooks.kube.label_selectors import Selector
 from webhooks.kube.resource_rules import Rule
 from webhooks.objects.image_references import ImageReference
 from webhooks.reviews.admission import OPERATIONS
+from webhooks.settings import Limits, Option, Settings, options, without_none
+
+OPTIONS_ONLY = ("config", "policies")  # settings that are not fields of `server`
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-def _rule(text: str) -> str:
+def _check_rule(text: str) -> str:
     try:
         Rule.parse(text)
     except ConfigurationError as error:
@@ -23,7 +39,7 @@ def _rule(text: str) -> str:
     return text
 
 
-def _selector(selector: dict[str, Any]) -> dict[str, Any]:
+def _check_selector(selector: dict[str, Any]) -> dict[str, Any]:
     try:
         Selector.parse(selector)
     except ConfigurationError as error:
@@ -31,7 +47,7 @@ def _selector(selector: dict[str, Any]) -> dict[str, Any]:
     return selector
 
 
-def _pattern(text: str) -> str:
+def _check_image_pattern(text: str) -> str:
     try:
         ImageReference.parse("a").matches(text)
     except ValueError as error:
@@ -39,72 +55,77 @@ def _pattern(text: str) -> str:
     return text
 
 
-def _moment(text: Any) -> float:
-    """The seconds since 1970 of a date, which is its beginning in UTC, or of a date and time with an offset."""
+def _parse_time(text: Any) -> float:
+    """Parse a date (midnight in UTC), or a date and time with an offset. Return seconds since 1970."""
     try:
-        if _DAY.fullmatch(text):
+        if _DATE.fullmatch(text):
             return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is not None:
-            return moment.astimezone(UTC).timestamp()
+        time = datetime.fromisoformat(text)
+        if time.tzinfo is not None:
+            return time.astimezone(UTC).timestamp()
     except (OverflowError, TypeError, ValueError):
         raise field_error("Invalid value", "must be a date such as 2027-01-31, or 2027-01-31T12:00:00Z") from None
-    raise field_error("Invalid value", "a time needs its offset, such as Z")
+    raise field_error("Invalid value", "a time must have an offset, such as Z")
 
 
-def _line(text: str) -> str:
-    """A text as one line, without what disturbs terminals and headers."""
-    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
+def _to_line(text: str) -> str:
+    """Return a text on one line, without characters that affect terminals or are invalid in headers."""
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _Globs = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
-_Moment = Annotated[
+_Time = Annotated[
     float,
-    BeforeValidator(_moment),
+    BeforeValidator(_parse_time),
     WithJsonSchema({"type": "string", "examples": ["2027-01-31", "2027-01-31T12:00:00Z"]}),
 ]
 
 
 class MatchOverride(Model):
-    """Which of the reviews that a policy asks for it is to see: those that fit all of what is given."""
+    """Restricts the reviews for which a policy runs. A review must match all fields."""
 
     resources: Annotated[
-        tuple[Annotated[str, AfterValidator(_rule)], ...] | None,
+        tuple[Annotated[str, AfterValidator(_check_rule)], ...] | None,
         Field(min_length=1, description="[GROUP/][VERSION/]RESOURCE[/SUBRESOURCE], such as pods or apps/deployments."),
     ] = None
     operations: Annotated[
         tuple[Annotated[str, one_of((*OPERATIONS, "*"))], ...] | None,
-        Field(min_length=1, description="Some of CREATE, UPDATE, DELETE, CONNECT, or *."),
+        Field(min_length=1, description="CREATE, UPDATE, DELETE, CONNECT, or * for all."),
     ] = None
-    verbs: Annotated[_Globs | None, Field(description="Of access reviews.")] = None
-    paths: Annotated[_Globs | None, Field(description="Of access reviews that are about no resource.")] = None
-    namespaces: Annotated[_Globs | None, Field(description="Names or patterns (*, ?).")] = None
-    exclude_namespaces: Annotated[_Globs | None, Field(description="Of those, not these.")] = None
-    names: Annotated[_Globs | None, Field(description="Of the objects.")] = None
+    verbs: Annotated[_Globs | None, Field(description="Verbs of access reviews.")] = None
+    paths: Annotated[_Globs | None, Field(description="Paths of access reviews that are not about a resource.")] = None
+    namespaces: Annotated[_Globs | None, Field(description="Namespaces: names or patterns (*, ?).")] = None
+    exclude_namespaces: Annotated[
+        _Globs | None, Field(description="Namespaces to exclude, even if they match namespaces.")
+    ] = None
+    names: Annotated[_Globs | None, Field(description="Names of objects.")] = None
     object_selector: Annotated[
-        dict[str, Any] | None, AfterValidator(_selector), Field(description="matchLabels and matchExpressions.")
+        dict[str, Any] | None,
+        AfterValidator(_check_selector),
+        Field(description="Labels of the object: matchLabels and matchExpressions."),
     ] = None
-    users: Annotated[_Globs | None, Field(description="Who ask.")] = None
-    groups: Annotated[_Globs | None, Field(description="One of which the user is in.")] = None
+    users: Annotated[_Globs | None, Field(description="Users who make the request.")] = None
+    groups: Annotated[_Globs | None, Field(description="Groups; the user must be in one of them.")] = None
 
 
 class ExemptionEntry(Model):
-    """What a policy is not asked about: what fits all that is given."""
+    """Exempts reviews from a policy. A review must match all fields."""
 
-    namespaces: Annotated[_Globs | None, Field(description="Names or patterns (*, ?).")] = None
-    names: Annotated[_Globs | None, Field(description="Of the objects.")] = None
-    users: Annotated[_Globs | None, Field(description="Who ask.")] = None
+    namespaces: Annotated[_Globs | None, Field(description="Namespaces: names or patterns (*, ?).")] = None
+    names: Annotated[_Globs | None, Field(description="Names of objects.")] = None
+    users: Annotated[_Globs | None, Field(description="Users who make the request.")] = None
     images: Annotated[
-        tuple[Annotated[str, AfterValidator(_pattern)], ...] | None,
-        Field(min_length=1, description="One of which fits each image: a reference, or with a final * its beginning."),
+        tuple[Annotated[str, AfterValidator(_check_image_pattern)], ...] | None,
+        Field(min_length=1, description="Images: references, or prefixes that end with *. Every image must match one."),
     ] = None
     reason: Annotated[
         str,
-        AfterValidator(_line),
-        Field(min_length=1, max_length=256, description="Why; it stands in the audit record."),
+        AfterValidator(_to_line),
+        Field(min_length=1, max_length=256, description="The reason, which is added to the audit record."),
     ]
-    expires: Annotated[_Moment | None, Field(description="When it ends; a date is its beginning, in UTC.")] = None
+    expires: Annotated[_Time | None, Field(description="When the exemption expires; a date means midnight in UTC.")] = (
+        None
+    )
 
     @model_validator(mode="after")
     def _check(self) -> "ExemptionEntry":
@@ -114,35 +135,83 @@ class ExemptionEntry(Model):
 
 
 class PolicyEntry(Model):
-    """A policy, or several of one file or folder."""
+    """A policy, or several policies of a file or folder."""
 
     use: Annotated[
         str,
         Field(
             min_length=1,
-            description="A file or folder, FILE.py:POLICY, library:NAME (bundled), or package.module:POLICY.",
+            description="A file, folder, FILE.py:POLICY, library:NAME for a bundled policy, or package.module:POLICY.",
         ),
     ]
     name: Annotated[
         str | None,
         Field(
             pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*$",
-            description="A name of its own, so that a policy can be there twice.",
+            description="Another name, so that a policy can be listed more than once.",
         ),
     ] = None
-    parameters: Annotated[dict[str, Any], Field(default_factory=dict, description="What the policy takes by keyword.")]
-    match: Annotated[MatchOverride | None, Field(description="Narrows what the policy asked for.")] = None
+    parameters: Annotated[
+        dict[str, Any], Field(default_factory=dict, description="Keyword arguments of the policy's function.")
+    ]
+    match: Annotated[MatchOverride | None, Field(description="Restricts the reviews for which the policy runs.")] = None
     mode: Annotated[
         Literal["enforce", "warn", "audit"],
-        Field(description="What a denial comes to: a denial, a warning, or an annotation of the audit record."),
+        Field(description="The effect of a denial: a denial, a warning, or an annotation of the audit record."),
     ] = "enforce"
     on_error: Annotated[
-        Literal["deny", "allow"] | None, Field(description="What a failure of the policy counts as.")
+        Literal["deny", "allow"] | None, Field(description="The effect of a failure of the policy.")
     ] = None
     timeout: Annotated[
-        Annotated[float, *duration(0.001, MAX_TIMEOUT)] | None, Field(description="How long it may take, such as 2s.")
+        Annotated[float, *duration(0.001, MAX_TIMEOUT)] | None,
+        Field(description="The time limit of the policy, such as 2s."),
     ] = None
     isolation: Annotated[
-        bool | None, Field(description="Whether it runs in a process of its own, which can be killed.")
+        bool | None, Field(description="Whether the policy runs in its own process, which can be killed.")
     ] = None
-    exemptions: Annotated[tuple[ExemptionEntry, ...], Field(description="What it is not asked about.")] = ()
+    exemptions: Annotated[
+        tuple[ExemptionEntry, ...], Field(description="Reviews for which the policy does not run.")
+    ] = ()
+
+
+def _resolve(path: Path, info: ValidationInfo) -> Path:
+    """Resolve a path against the folder of the configuration file, which is the context of the validation."""
+    return path if info.context is None else info.context / path
+
+
+def _settings_model(name: str, settings: type, without: Collection[str] = (), **more: Any) -> type[Model]:
+    """Make a model with a field for each setting of a dataclass."""
+    hints = typing.get_type_hints(settings)
+    fields: dict[str, Any] = {
+        field.name: _model_field(hints[field.name], field.default, option)
+        for field, option in options(settings)
+        if field.name not in without
+    }
+    return create_model(name, __base__=Model, __doc__=settings.__doc__, **fields, **more)
+
+
+def _model_field(hint: Any, default: Any, option: Option) -> tuple[Any, Any]:
+    type_ = without_none(hint)
+    is_optional = type_ is not hint
+    if type_ is float:
+        type_ = Annotated[float, *duration(option.min, option.max)]
+    elif type_ is int:
+        type_ = Annotated[int, Field(ge=option.min, le=option.max)]
+    elif type_ is Path:
+        type_ = Annotated[Path, AfterValidator(_resolve)]
+    return (type_ | None if is_optional else type_), Field(default, description=option.help)
+
+
+_Limits = _settings_model("Limits", Limits)
+_Server = _settings_model(
+    "Server", Settings, OPTIONS_ONLY, limits=(_Limits, Field(_Limits(), description="Limits of the server."))
+)
+
+
+class WebhookConfiguration(Model):
+    """Settings of a server, and its policies."""
+
+    api_version: Literal["webhooks.svc.io/v1alpha1"]
+    kind: Literal["WebhookConfiguration"]
+    server: Annotated[_Server, Field(description="Settings; options override them.")] = _Server()  # type: ignore[valid-type]
+    policies: Annotated[tuple[PolicyEntry, ...], Field(description="Policies, in the order in which they run.")] = ()

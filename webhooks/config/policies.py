@@ -1,4 +1,4 @@
-"""From an entry of a configuration to its policies, with all that their operator says of them."""
+"""Builds policies from the entries of a configuration file."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from webhooks.config.models import ExemptionEntry, MatchOverride, PolicyEntry
-from webhooks.config.validation import FieldError, FieldPath, Model, format_value
+from webhooks.config.validation import ErrorKind, FieldError, FieldPath, Model, format_value
 from webhooks.errors import ConfigurationError
 from webhooks.kube.globs import EVERYTHING, Globs
 from webhooks.kube.label_selectors import Selector
@@ -16,29 +16,29 @@ from webhooks.kube.resource_rules import Rule, intersect, parse_rules
 from webhooks.policy import loader
 from webhooks.policy.exemptions import Exemption
 from webhooks.policy.matching import AccessMatch, AdmissionMatch, ImageMatch, parse_operations
-from webhooks.policy.model import AnyPolicy, Match
+from webhooks.policy.model import AnyPolicy, Match, Mode
 from webhooks.reviews.kinds import Kind
 
-_ADMISSION = frozenset(
+_ADMISSION_FIELDS = frozenset(
     ("resources", "operations", "namespaces", "exclude_namespaces", "names", "object_selector", "users", "groups")
 )
-_NARROWED: Mapping[Kind, frozenset[str]] = {
-    "mutating": _ADMISSION,
-    "validating": _ADMISSION,
+_MATCH_FIELDS: Mapping[Kind, frozenset[str]] = {
+    "mutating": _ADMISSION_FIELDS,
+    "validating": _ADMISSION_FIELDS,
     "authorizing": frozenset(
         ("resources", "verbs", "paths", "namespaces", "exclude_namespaces", "names", "users", "groups")
     ),
     "authenticating": frozenset(),
     "image_policy": frozenset(("namespaces", "exclude_namespaces")),
 }
-_EXEMPTED: Mapping[Kind, frozenset[str]] = {
+_EXEMPTION_FIELDS: Mapping[Kind, frozenset[str]] = {
     "mutating": frozenset(("namespaces", "names", "users", "images")),
     "validating": frozenset(("namespaces", "names", "users", "images")),
     "authorizing": frozenset(("namespaces", "names", "users")),
     "authenticating": frozenset(),
     "image_policy": frozenset(("namespaces", "images")),
 }
-_MODES: Mapping[Kind, tuple[str, ...]] = {
+_MODES: Mapping[Kind, tuple[Mode, ...]] = {
     "mutating": ("enforce", "warn", "audit"),
     "validating": ("enforce", "warn", "audit"),
     "authorizing": ("enforce",),
@@ -48,182 +48,191 @@ _MODES: Mapping[Kind, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Entry:
-    """An entry, and where it stands.
+class EntryLoader:
+    """Loads the policies of an entry.
 
     Attributes:
-        entry: what it says.
-        path: of it in its configuration.
-        find: told of whatever is wrong with it.
+        entry: the entry.
+        path: its path in the configuration file.
+        report: called with each error in the entry.
     """
 
     entry: PolicyEntry
     path: FieldPath
-    find: Callable[[FieldError], None]
+    report: Callable[[FieldError], None]
 
     def load(self, folder: Path) -> list[AnyPolicy]:
-        """Its policies; those with whom nothing is wrong."""
-        try:
-            found = loader.find(self.entry.use, folder)
-        except ConfigurationError as error:
-            self._wrong(("use",), "Invalid value", str(error))
-            return []
-        if len(found) > 1 and (self.entry.name is not None or self.entry.parameters):
-            names = ", ".join(policy.name for policy in found)
-            beside = "name" if self.entry.name is not None else "parameters"
-            self._wrong((beside,), "Forbidden", f"for one policy alone; choose one by use: FILE.py:POLICY, of {names}")
-            return []
-        return [self._configured(policy) for policy in found]
+        """Load the policies. The result is usable only if no error was reported.
 
-    def _configured(self, policy: AnyPolicy) -> AnyPolicy:
+        Args:
+            folder: the folder that paths are relative to.
+        """
+        try:
+            policies = loader.find(self.entry.use, folder)
+        except ConfigurationError as error:
+            self._report(("use",), "Invalid value", str(error))
+            return []
+        if len(policies) > 1 and (self.entry.name is not None or self.entry.parameters):
+            names = ", ".join(policy.name for policy in policies)
+            field = "name" if self.entry.name is not None else "parameters"
+            detail = f"only for a single policy: select one by FILE.py:POLICY in use; the policies are {names}"
+            self._report((field,), "Forbidden", detail)
+            return []
+        return [self._configure(policy) for policy in policies]
+
+    def _configure(self, policy: AnyPolicy) -> AnyPolicy:
         entry = self.entry
         if entry.mode not in _MODES[policy.kind]:
-            self._wrong(("mode",), "Forbidden", f"not for {policy.kind} policies, whose answers have no place for it")
+            modes = ", ".join(_MODES[policy.kind])
+            self._report(("mode",), "Forbidden", f"{policy.kind} policies support only: {modes}")
         if entry.on_error == "allow" and policy.kind == "authenticating":
-            self._wrong(("onError",), "Forbidden", "a failure of an authenticator cannot be allowed")
+            self._report(("onError",), "Forbidden", "the failure of an authenticating policy cannot be allowed")
         return replace(
-            self._with_parameters(policy),
+            self._set_parameters(policy),
             name=entry.name or policy.name,
-            operator_match=self._within(policy),
+            operator_match=self._build_match(policy),
             mode=entry.mode,
             on_error=entry.on_error or policy.on_error,
             timeout=policy.timeout if entry.timeout is None else entry.timeout,
             isolation=policy.isolation if entry.isolation is None else entry.isolation,
             exemptions=tuple(
-                self._exemption(each, number, policy.kind) for number, each in enumerate(entry.exemptions)
+                self._build_exemption(exemption, number, policy.kind)
+                for number, exemption in enumerate(entry.exemptions)
             ),
             derived_from=policy,
         )
 
-    def _with_parameters(self, policy: AnyPolicy) -> AnyPolicy:
+    def _set_parameters(self, policy: AnyPolicy) -> AnyPolicy:
         missing = dict.fromkeys(policy.missing_parameters)
-        spelled: dict[str, str] = {}
-        for given, value in self.entry.parameters.items():
-            name = parameter(policy, given)
+        aliases: dict[str, str] = {}
+        for alias, value in self.entry.parameters.items():
+            name = find_parameter(policy, alias)
             if name is None:
-                self._wrong(("parameters", given), "Forbidden", _unknown(given, policy))
+                self._report(("parameters", alias), "Forbidden", _unknown_parameter(alias, policy))
                 continue
-            if spelled.setdefault(name, given) != given:
-                self._wrong(("parameters", given), "Forbidden", f"{spelled[name]} is the same parameter")
+            if aliases.setdefault(name, alias) != alias:
+                self._report(("parameters", alias), "Forbidden", f"{aliases[name]} is the same parameter")
             missing.pop(name, None)
             try:
-                policy = with_parameter(policy, name, value)
+                policy = set_parameter(policy, name, value)
             except ValueError as error:
-                self._wrong(("parameters", given), "Invalid value", str(error), value)
+                self._report(("parameters", alias), "Invalid value", str(error), format_value(value))
         for name in missing:
-            self._wrong(("parameters", name), "Required value", "")
+            self._report(("parameters", name), "Required value", "")
         return policy
 
-    def _within(self, policy: AnyPolicy) -> Match | None:
-        match, kind = self.entry.match, policy.kind
-        if match is None:
+    def _build_match(self, policy: AnyPolicy) -> Match | None:
+        override, kind = self.entry.match, policy.kind
+        if override is None:
             return None
-        self._check_fields(match, ("match",), kind, _NARROWED[kind])
+        self._check_fields(override, ("match",), kind, _MATCH_FIELDS[kind])
         if kind == "image_policy":
-            return ImageMatch(_namespaces(match))
-        within = _access_match(match) if kind == "authorizing" else _admission_match(match)
-        for name in _nothing_left(policy.match, within):
-            self._wrong(("match", name), "Invalid value", f"policy {policy.name} asks for nothing of that")
-        return within
+            return ImageMatch(_build_namespaces(override))
+        match = _build_access_match(override) if kind == "authorizing" else build_admission_match(override)
+        for name in _disjoint_fields(policy.match, match):
+            detail = f"policy {policy.name} matches none of these, so it would never run"
+            self._report(("match", name), "Invalid value", detail)
+        return match
 
-    def _exemption(self, entry: ExemptionEntry, number: int, kind: Kind) -> Exemption:
-        self._check_fields(entry, ("exemptions", number), kind, _EXEMPTED[kind] | {"reason", "expires"})
+    def _build_exemption(self, entry: ExemptionEntry, number: int, kind: Kind) -> Exemption:
+        self._check_fields(entry, ("exemptions", number), kind, _EXEMPTION_FIELDS[kind] | {"reason", "expires"})
         return Exemption(
             entry.reason,
-            _globs(entry.namespaces),
-            _globs(entry.names),
-            _globs(entry.users),
+            _build_globs(entry.namespaces),
+            _build_globs(entry.names),
+            _build_globs(entry.users),
             entry.images or (),
             entry.expires,
         )
 
-    def _check_fields(self, model: Model, path: FieldPath, kind: Kind, known: frozenset[str]) -> None:
-        for name in sorted(model.model_fields_set - known):
+    def _check_fields(self, model: Model, path: FieldPath, kind: Kind, supported: frozenset[str]) -> None:
+        for name in sorted(model.model_fields_set - supported):
             alias = type(model).model_fields[name].alias or name
-            self._wrong((*path, alias), "Forbidden", f"not for {kind} policies")
+            self._report((*path, alias), "Forbidden", f"not supported for {kind} policies")
 
-    def _wrong(self, path: FieldPath, kind: Any, detail: str, value: Any = None) -> None:
-        self.find(FieldError((*self.path, *path), kind, detail, "" if value is None else format_value(value)))
-
-
-def parameter(policy: AnyPolicy, name: str) -> str | None:
-    """The parameter of a policy that is meant by a name; None for none: exemptImages and exempt_images are one."""
-    return next((each for each in policy.parameter_names if _plain(each) == _plain(name)), None)
+    def _report(self, path: FieldPath, kind: ErrorKind, detail: str, value: str = "") -> None:
+        self.report(FieldError((*self.path, *path), kind, detail, value))
 
 
-def with_parameter(policy: AnyPolicy, name: str, value: Any) -> AnyPolicy:
-    """A policy with one of its parameters set, as its operator sets it.
+def find_parameter(policy: AnyPolicy, alias: str) -> str | None:
+    """Return the name of a parameter, which may be given as exemptImages, exempt-images or exempt_images."""
+    return next((name for name in policy.parameter_names if _normalize(name) == _normalize(alias)), None)
+
+
+def set_parameter(policy: AnyPolicy, name: str, value: Any) -> AnyPolicy:
+    """Return a copy of a policy with a parameter set by the operator.
 
     Raises:
         ValueError: the value has the wrong type.
     """
-    value = copy.deepcopy(value)
-    taken = copy.deepcopy(policy.convert_parameter(name, value))
+    value = copy.deepcopy(value)  # parts of a document are shared by aliases
+    converted = copy.deepcopy(policy.convert_parameter(name, value))
     return replace(
         policy,
-        parameters={**policy.parameters, name: taken},
+        parameters={**policy.parameters, name: converted},
         operator_parameters={**policy.operator_parameters, name: value},
     )
 
 
-def _plain(name: str) -> str:
-    """A name without what tells spellings apart: exemptImages, exempt_images and exempt-images are one."""
+def _normalize(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
 
 
-def _unknown(name: str, policy: AnyPolicy) -> str:
-    near = get_close_matches(name, policy.parameter_names, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(policy.parameter_names) or 'none'}"
-    return f"no parameter of policy {policy.name}; {hint}"
+def _unknown_parameter(name: str, policy: AnyPolicy) -> str:
+    similar = get_close_matches(name, policy.parameter_names, n=1)
+    if similar:
+        return f"policy {policy.name} has no such parameter; did you mean {similar[0]}?"
+    return f"policy {policy.name} has no such parameter; its parameters: {', '.join(policy.parameter_names) or 'none'}"
 
 
-def _globs(texts: tuple[str, ...] | None) -> Globs:
+def _build_globs(texts: tuple[str, ...] | None) -> Globs:
     return EVERYTHING if texts is None else Globs(texts)
 
 
-def _namespaces(match: MatchOverride) -> Globs:
-    if match.exclude_namespaces is None:
-        return _globs(match.namespaces)
-    return Globs(match.namespaces, match.exclude_namespaces)
+def _build_namespaces(override: MatchOverride) -> Globs:
+    if override.exclude_namespaces is None:
+        return _build_globs(override.namespaces)
+    return Globs(override.namespaces, override.exclude_namespaces)
 
 
-def _admission_match(match: MatchOverride) -> AdmissionMatch:
+def build_admission_match(override: MatchOverride) -> AdmissionMatch:
+    """Return the conditions of an admission policy."""
     return AdmissionMatch(
-        parse_rules(match.resources or ("*/*",)),
-        parse_operations(match.operations or ("*",)),
-        _namespaces(match),
-        _globs(match.names),
-        Selector.parse(match.object_selector),
-        _globs(match.users),
-        _globs(match.groups),
+        parse_rules(override.resources or ("*/*",)),
+        parse_operations(override.operations or ("*",)),
+        _build_namespaces(override),
+        _build_globs(override.names),
+        Selector.parse(override.object_selector),
+        _build_globs(override.users),
+        _build_globs(override.groups),
     )
 
 
-def _nothing_left(wanted: Match, within: Match) -> Iterator[str]:
-    """The fields of a narrowing under which nothing is left of what a policy asks for."""
-    if isinstance(wanted, AdmissionMatch) and isinstance(within, AdmissionMatch):
-        if not wanted.operations & within.operations:
-            yield "operations"
-        if not _meet(wanted.rules, within.rules):
-            yield "resources"
-    elif isinstance(wanted, AccessMatch) and isinstance(within, AccessMatch):
-        only_resources = within.rules and not within.paths.texts
-        if only_resources and not _meet(wanted.rules, within.rules):
-            yield "resources"
-
-
-def _meet(some: Sequence[Rule], others: Sequence[Rule]) -> bool:
-    return any(intersect(one, other) for one in some for other in others)
-
-
-def _access_match(match: MatchOverride) -> AccessMatch:
-    either = match.resources is not None or match.paths is not None
+def _build_access_match(override: MatchOverride) -> AccessMatch:
+    has_either = override.resources is not None or override.paths is not None
     return AccessMatch(
-        parse_rules(match.resources or (() if either else ("*/*",))),
-        Globs(match.paths or (() if either else ("*",))),
-        _globs(match.verbs),
-        _namespaces(match),
-        _globs(match.names),
-        _globs(match.users),
-        _globs(match.groups),
+        parse_rules(override.resources or (() if has_either else ("*/*",))),
+        Globs(override.paths or (() if has_either else ("*",))),
+        _build_globs(override.verbs),
+        _build_namespaces(override),
+        _build_globs(override.names),
+        _build_globs(override.users),
+        _build_globs(override.groups),
     )
+
+
+def _disjoint_fields(author: Match, operator: Match) -> Iterator[str]:
+    """Yield the fields of the operator's match that exclude everything in the author's match."""
+    if isinstance(author, AdmissionMatch) and isinstance(operator, AdmissionMatch):
+        if not author.operations & operator.operations:
+            yield "operations"
+        if not _intersects(author.rules, operator.rules):
+            yield "resources"
+    elif isinstance(author, AccessMatch) and isinstance(operator, AccessMatch):
+        only_resources = operator.rules and not operator.paths.texts
+        if only_resources and not _intersects(author.rules, operator.rules):
+            yield "resources"
+
+
+def _intersects(rules: Sequence[Rule], others: Sequence[Rule]) -> bool:
+    return any(intersect(rule, other) for rule in rules for other in others)

@@ -1,23 +1,22 @@
-"""Configuration files: YAML, and JSON as a part of it, with the place of everything in them.
+"""Reads configuration files in a strict subset of YAML, which includes JSON. Keeps the place of every value.
 
-Texts without quotes are what YAML 1.2 makes of them in its JSON schema: ``no`` and ``2026-01-01`` are texts, ``010`` is
-not eight. Refused beyond what YAML refuses: duplicate keys, keys that are no texts, tags, merge keys, more documents;
-and what is there to do harm: more than 1 MiB, nesting over 100 levels, aliases that multiply. The tree is built of
-the parser's events, one by one, so that what is beyond the limits is never built at all.
+Plain scalars follow the JSON schema of YAML 1.2: ``no`` and ``2026-01-01`` are strings, ``010`` is not 8. These are
+errors: duplicate keys, keys that are not strings, tags, merge keys, more than one document. Limits against malicious
+files: 1 MiB, 100 levels, 100,000 values including copies by aliases. The tree is built from parser events, so that
+values beyond the limits are never built.
 """
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import yaml
-from pydantic import BaseModel
 
-from webhooks.config.validation import FieldError, FieldPath, check, format_value, quote
-from webhooks.errors import ConfigurationError
+from webhooks.config.document import Document, Node, Place, locate
+from webhooks.config.validation import FieldError, format_value
+from webhooks.errors import ConfigurationError, unreadable
 
 MAX_SIZE = 1024 * 1024  # bytes
 MAX_DEPTH = 100
@@ -26,7 +25,7 @@ _MAX_DIGITS = 64
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NUMBER = re.compile(r"[-+]?(0|[1-9][0-9]*)(?P<inexact>(\.[0-9]+)?([eE][-+]?[0-9]+)?)")
 _CONSTANTS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -34,180 +33,72 @@ _CONSTANTS: dict[str, bool | None] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 
-M = TypeVar("M", bound=BaseModel)
-
-
-class Place(NamedTuple):
-    """A line and a column in it, both from 1."""
-
-    line: int
-    column: int
-
-
-@dataclass(slots=True)
-class _Node:
-    """A value and its place; of a mapping or a list also those inside, by key or number, and the places of the keys."""
-
-    tree: Any
-    place: Place
-    size: int = 1
-    members: dict[str | int, "_Node"] = field(default_factory=dict)
-    keys: dict[str | int, Place] = field(default_factory=dict)
-
-
-class Document:
-    """A configuration, or a part of one.
-
-    Attributes:
-        file: what it was read from.
-    """
-
-    def __init__(
-        self, file: Path, root: _Node, path: FieldPath = (), duplicates: Sequence[tuple[Place, FieldError]] = ()
-    ) -> None:
-        self.file = file
-        self._root = root
-        self._path = path
-        self._duplicates = duplicates
-
-    @property
-    def tree(self) -> Any:
-        """The plain values: dicts, lists, texts, numbers, booleans and None. Aliases share theirs: not to be changed.
-
-        Raises:
-            ConfigurationError: keys are there twice.
-        """
-        if self._duplicates:
-            raise self.error(())
-        return self._root.tree
-
-    def read(self, model: type[M], context: Any = None) -> M:
-        """The values as a model.
-
-        Args:
-            model: what they are to be.
-            context: for the model's validators, as `info.context`.
-
-        Raises:
-            ConfigurationError: with all that is wrong, a line each.
-        """
-        found = check(self._root.tree, model, context)
-        if isinstance(found, list):
-            raise self.error(found)
-        if self._duplicates:
-            raise self.error(())
-        return found
-
-    def part(self, *path: str | int) -> "Document":
-        """The part below a path; empty where there is nothing. Its errors show the whole path.
-
-        It belongs to a document that has been read: keys that are there twice are told no second time.
-        """
-        root = self._root
-        for step in path:
-            root = root.members.get(step) or _Node(None, root.place)
-        return Document(self.file, root if root.tree is not None else _Node({}, root.place), self._path + path)
-
-    def place(self, path: FieldPath) -> Place:
-        """The place of the value at a path, or of what holds it if there is none."""
-        node = self._root
-        for step in path:
-            if step not in node.members:
-                break
-            node = node.members[step]
-        return node.place
-
-    def key_place(self, path: FieldPath) -> Place:
-        """The place of the key at a path, or of the value if it has no key."""
-        holder = self._root
-        for step in path[:-1]:
-            holder = holder.members.get(step, holder)
-        key = holder.keys.get(path[-1]) if path else None
-        return self.place(path) if key is None else key
-
-    def error(self, findings: Iterable[FieldError]) -> ConfigurationError:
-        """An error of all that is wrong, in the order of the places: ``FILE:LINE:COLUMN: limits[0].burst: ...``."""
-        placed = [*self._duplicates, *((self._place_of(finding), finding) for finding in findings)]
-        lines = [
-            _line(self.file, str(replace(finding, path=self._path + finding.path)), place)
-            for place, finding in sorted(placed, key=lambda each: each[0])
-        ]
-        return ConfigurationError("\n".join(lines))
-
-    def _place_of(self, finding: FieldError) -> Place:
-        return self.key_place(finding.path) if finding.kind == "Forbidden" else self.place(finding.path)
-
 
 def read(file: Path) -> Document:
     """Read a file.
 
     Raises:
-        ConfigurationError: it cannot be read, or is no YAML, or is beyond the limits.
+        ConfigurationError: the file cannot be read, is not valid YAML, or exceeds a limit.
     """
     try:
         if file.exists() and not (file.is_file() or file.is_dir()):
-            raise ValueError("it is no file")  # and might have no end
+            raise ValueError("not a regular file")  # reading a pipe or a device may never end
         with file.open("rb") as opened:
             raw = opened.read(MAX_SIZE + 1)
     except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise ConfigurationError(_line(file, f"cannot be read: {reason}")) from None
+        raise unreadable(file, error) from None
     return parse(raw, file)
 
 
 def parse(raw: bytes, file: Path) -> Document:
-    """Read what was in a file.
+    """Parse the contents of a file.
 
     Args:
-        raw: the bytes.
-        file: its name in errors.
+        raw: the contents.
+        file: the file, for error messages.
 
     Raises:
-        ConfigurationError: it is no YAML, or is beyond the limits.
+        ConfigurationError: the contents are not valid YAML, or exceed a limit.
     """
     if len(raw) > MAX_SIZE:
-        raise ConfigurationError(_line(file, f"more than {MAX_SIZE} bytes"))
-    builder = _Builder()
+        raise ConfigurationError(locate(file, f"more than {MAX_SIZE} bytes"))
+    builder = _TreeBuilder()
     try:
-        for event in yaml.parse(_text(raw), Loader=_Loader):
-            builder.take(event)
-    except _Refusal as refusal:
-        raise ConfigurationError(_line(file, refusal.what, refusal.place)) from None
+        for event in yaml.parse(_decode(raw), Loader=_Loader):
+            builder.add(event)
+    except _StrictYamlError as error:
+        raise ConfigurationError(locate(file, error.message, error.place)) from None
     except yaml.MarkedYAMLError as error:
-        what = ": ".join(part for part in ("not YAML", error.context, error.problem) if part)
-        raise ConfigurationError(_line(file, what, _place(error.problem_mark or error.context_mark))) from None
+        message = ": ".join(part for part in ("not YAML", error.context, error.problem) if part)
+        raise ConfigurationError(locate(file, message, _place(error.problem_mark or error.context_mark))) from None
     if builder.root is None or builder.root.tree is None:
-        raise ConfigurationError(_line(file, "there is nothing in it"))
+        raise ConfigurationError(locate(file, "the file is empty"))
     return Document(file, builder.root, duplicates=builder.duplicates)
-
-
-def _line(file: Path, what: str, place: Place | None = None) -> str:
-    name = str(file) if str(file).isprintable() else quote(str(file))
-    return f"{name}: {what}" if place is None else f"{name}:{place.line}:{place.column}: {what}"
 
 
 def _place(mark: Any) -> Place:
     return Place(mark.line + 1, mark.column + 1)
 
 
-class _Refusal(Exception):
-    """What is YAML and not accepted, or not even text."""
+class _StrictYamlError(Exception):
+    """The contents are not UTF-8, or use a feature of YAML that is not supported."""
 
-    def __init__(self, what: str, place: Place) -> None:
-        super().__init__(what)
-        self.what = what
+    def __init__(self, message: str, place: Place) -> None:
+        super().__init__(message)
+        self.message = message
         self.place = place
 
 
-def _text(raw: bytes) -> str:
+def _decode(raw: bytes) -> str:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = error.object[: error.start].decode()
-        raise _Refusal(f"not UTF-8: the byte 0x{error.object[error.start]:02x}", _end(before)) from None
-    bad = _UNPRINTABLE.search(text)
-    if bad is not None:
-        raise _Refusal(f"the character U+{ord(bad[0]):04X} is not allowed", _end(text[: bad.start()]))
+        raise _StrictYamlError(f"not UTF-8: the byte 0x{error.object[error.start]:02x}", _end(before)) from None
+    forbidden = _FORBIDDEN.search(text)
+    if forbidden is not None:
+        message = f"the character U+{ord(forbidden[0]):04X} is not allowed"
+        raise _StrictYamlError(message, _end(text[: forbidden.start()]))
     return text
 
 
@@ -216,128 +107,134 @@ def _end(text: str) -> Place:
 
 
 @dataclass(slots=True)
-class _Open:
-    """A mapping or list whose end has not come; of a mapping, the key whose value is next."""
+class _OpenNode:
+    """A mapping or list that is not complete.
 
-    node: _Node
+    Attributes:
+        node: the node.
+        anchor: its anchor.
+        key: the key of a mapping whose value comes next; None if a key comes next.
+    """
+
+    node: Node
     anchor: str | None
     key: str | None = None
 
 
-class _Builder:
-    """Builds a tree of the parser's events.
+class _TreeBuilder:
+    """Builds a tree from parser events.
 
     Attributes:
-        root: the tree, when all events are taken; None for an empty stream.
-        duplicates: keys that were there before.
+        root: the tree after the last event; None for an empty stream.
+        duplicates: the duplicate keys.
     """
 
     def __init__(self) -> None:
-        self.root: _Node | None = None
+        self.root: Node | None = None
         self.duplicates: list[tuple[Place, FieldError]] = []
-        self._open: list[_Open] = []
-        self._anchored: dict[str, _Node] = {}
+        self._open: list[_OpenNode] = []
+        self._anchors: dict[str, Node] = {}
         self._values = 0
         self._documents = 0
 
-    def take(self, event: yaml.Event) -> None:
-        """Take the next event."""
+    def add(self, event: yaml.Event) -> None:
+        """Add the next event."""
         match event:
             case yaml.ScalarEvent():
-                self._scalar(event)
+                self._add_scalar(event)
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
-                self._begin(event)
+                self._open_collection(event)
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
-                ended = self._open.pop()
-                self._add(ended.node, ended.anchor)
+                closed = self._open.pop()
+                self._add_node(closed.node, closed.anchor)
             case yaml.AliasEvent():
-                self._alias(event)
+                self._add_alias(event)
             case yaml.DocumentStartEvent():
                 self._documents += 1
                 if self._documents > 1:
-                    raise _Refusal("a second document begins here; a file holds one", _place(event.start_mark))
+                    raise _StrictYamlError("only one document is allowed in a file", _place(event.start_mark))
 
-    def _scalar(self, event: yaml.ScalarEvent) -> None:
+    def _add_scalar(self, event: yaml.ScalarEvent) -> None:
         place = _place(event.start_mark)
-        _refuse_tag(event, place)
-        plain = event.implicit[0]
-        if self._awaits_key():
-            self._key(event.value, plain, place)
+        _reject_tag(event, place)
+        is_plain = event.implicit[0]
+        if self._expects_key():
+            self._add_key(event.value, is_plain, place)
         else:
-            tree = _resolved(event.value, place) if plain else event.value
-            self._add(_Node(tree, place), event.anchor)
+            tree = _resolve(event.value, place) if is_plain else event.value
+            self._add_node(Node(tree, place), event.anchor)
 
-    def _begin(self, event: yaml.MappingStartEvent | yaml.SequenceStartEvent) -> None:
+    def _open_collection(self, event: yaml.MappingStartEvent | yaml.SequenceStartEvent) -> None:
         place = _place(event.start_mark)
-        _refuse_tag(event, place)
-        if self._awaits_key():
-            raise _Refusal("a key must be a text", place)
+        _reject_tag(event, place)
+        if self._expects_key():
+            raise _StrictYamlError("a key must be a string", place)
         if len(self._open) == MAX_DEPTH:
-            raise _Refusal(f"nested deeper than {MAX_DEPTH} levels", place)
+            raise _StrictYamlError(f"nested deeper than {MAX_DEPTH} levels", place)
         tree: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
-        self._open.append(_Open(_Node(tree, place), event.anchor))
+        self._open.append(_OpenNode(Node(tree, place), event.anchor))
 
-    def _alias(self, event: yaml.AliasEvent) -> None:
+    def _add_alias(self, event: yaml.AliasEvent) -> None:
         place = _place(event.start_mark)
-        node = self._anchored.get(event.anchor or "")
+        node = self._anchors.get(event.anchor or "")
         if node is None:
-            raise _Refusal(f"no anchor &{event.anchor} ends before this alias", place)
-        if self._awaits_key():
-            raise _Refusal("a key must be a text", place)
+            raise _StrictYamlError(f"the anchor &{event.anchor} is not defined, or contains this alias", place)
+        if self._expects_key():
+            raise _StrictYamlError("a key must be a string", place)
         self._values += node.size - 1
-        self._add(replace(node, place=place), None)
+        self._add_node(replace(node, place=place), None)
 
-    def _awaits_key(self) -> bool:
+    def _expects_key(self) -> bool:
         return bool(self._open) and isinstance(self._open[-1].node.tree, dict) and self._open[-1].key is None
 
-    def _key(self, key: str, plain: bool, place: Place) -> None:
+    def _add_key(self, key: str, is_plain: bool, place: Place) -> None:
         mapping = self._open[-1]
-        if plain and key == "<<":
-            raise _Refusal("merge keys (<<) are not supported: write out what is to be there", place)
-        first = mapping.node.keys.setdefault(key, place)
+        if is_plain and key == "<<":
+            raise _StrictYamlError("merge keys (<<) are not supported: write the fields out", place)
+        first = mapping.node.key_places.setdefault(key, place)
         if first is not place:
-            path = (*(_step(each) for each in self._open[:-1]), key)
-            finding = FieldError(path, "Duplicate value", f"the key is in line {first.line} already", format_value(key))
-            self.duplicates.append((place, finding))
+            path = (*(_next_step(parent) for parent in self._open[:-1]), key)
+            error = FieldError(path, "Duplicate value", f"the key is in line {first.line} already", format_value(key))
+            self.duplicates.append((place, error))
         mapping.key = key
 
-    def _add(self, node: _Node, anchor: str | None) -> None:
+    def _add_node(self, node: Node, anchor: str | None) -> None:
         self._values += 1
         if self._values > MAX_VALUES:
-            raise _Refusal(f"more than {MAX_VALUES} values, with those that aliases repeat", node.place)
+            raise _StrictYamlError(f"more than {MAX_VALUES} values, including copies by aliases", node.place)
         if anchor is not None:
-            self._anchored[anchor] = node
+            self._anchors[anchor] = node
         if not self._open:
             self.root = node
             return
-        holder = self._open[-1]
-        step = _step(holder)
-        holder.node.size += node.size
-        holder.node.members[step] = node
+        parent = self._open[-1]
+        step = _next_step(parent)
+        parent.node.size += node.size
+        parent.node.members[step] = node
         if isinstance(step, str):
-            holder.node.tree[step] = node.tree
-            holder.key = None
+            parent.node.tree[step] = node.tree
+            parent.key = None
         else:
-            holder.node.tree.append(node.tree)
+            parent.node.tree.append(node.tree)
 
 
-def _step(holder: _Open) -> str | int:
-    """The key or number of what comes next."""
-    return len(holder.node.tree) if holder.key is None else holder.key
+def _next_step(parent: _OpenNode) -> str | int:
+    """Return the key or index of the next value."""
+    return len(parent.node.tree) if parent.key is None else parent.key
 
 
-def _refuse_tag(event: Any, place: Place) -> None:
+def _reject_tag(event: Any, place: Place) -> None:
     if event.tag is not None:
-        raise _Refusal(f"tags are not supported: {format_value(event.tag)}", place)
+        raise _StrictYamlError(f"tags are not supported: {format_value(event.tag)}", place)
 
 
-def _resolved(text: str, place: Place) -> Any:
-    """What a text without quotes is."""
+def _resolve(text: str, place: Place) -> Any:
+    """Return the value of a plain scalar."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     number = _NUMBER.fullmatch(text)
     if number is None:
         return text
     if len(text) > _MAX_DIGITS or not math.isfinite(float(text)):
-        raise _Refusal("a number out of range", place)
+        raise _StrictYamlError("the number is out of range", place)
     return float(text) if number["inexact"] else int(text)

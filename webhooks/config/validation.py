@@ -1,6 +1,6 @@
-"""What can be wrong with a field, in the words of API servers: ``Invalid value: 0: must be positive``.
+"""Validates plain data against pydantic models. Errors are worded as those of the Kubernetes API server.
 
-A model says what a configuration may hold; `check` compares, and finds everything that is wrong at once.
+Example: ``limits[0].burst: Invalid value: 0: must be positive``. All errors are reported at once.
 """
 
 import json
@@ -17,28 +17,28 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from webhooks.kube.durations import parse_duration
 
-Kind: TypeAlias = Literal[
+ErrorKind: TypeAlias = Literal[
     "Invalid value", "Required value", "Unsupported value", "Duplicate value", "Forbidden", "Too many"
 ]
 FieldPath: TypeAlias = tuple[str | int, ...]
 
-_SHOWN = 64  # characters of what somebody else wrote
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_MAX_VALUE = 64  # characters of a value or key in a message
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing that is wrong.
+    """An error in a field.
 
     Attributes:
-        path: the field, by keys and numbers from the root.
-        kind: what is wrong, in one of six words.
-        detail: what would be right.
-        value: what is there, as `format_value` writes it; empty where it does not matter, or is nobody's business.
+        path: the path of the field: keys and indexes, from the root.
+        kind: the kind of error, as the API server names it.
+        detail: the valid values, or the remedy.
+        value: the value, formatted by `format_value`; empty if it is irrelevant or secret.
     """
 
     path: FieldPath
-    kind: Kind
+    kind: ErrorKind
     detail: str = ""
     value: str = ""
 
@@ -47,7 +47,7 @@ class FieldError:
 
 
 class Model(BaseModel):
-    """What a part of a configuration may hold: strictly what the types say, under names in camel case."""
+    """Base class of models for configuration files. Types are strict, field names are in camel case."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
 
@@ -55,24 +55,24 @@ class Model(BaseModel):
 M = TypeVar("M", bound=BaseModel)
 
 
-def field_error(kind: Kind, detail: str = "", value: str | None = None) -> PydanticCustomError:
-    """For validators of models to raise: what is wrong with the field.
+def field_error(kind: ErrorKind, detail: str = "", value: str | None = None) -> PydanticCustomError:
+    """Return an exception for a validator of a model to raise. It becomes a `FieldError`.
 
     Args:
-        kind: what is wrong.
-        detail: what would be right.
-        value: shown in place of what is there; the empty text to show nothing.
+        kind: the kind of error.
+        detail: the valid values, or the remedy.
+        value: the text to show instead of the value; empty to show none.
     """
     return PydanticCustomError(kind, "{detail}", {"detail": detail, "value": value})
 
 
 def supported_values(values: Collection[str]) -> str:
-    """The detail of an unsupported value."""
+    """Return the detail of an error of the kind "Unsupported value"."""
     return f"supported values: {', '.join(map(format_value, values))}"
 
 
 def one_of(values: Collection[str]) -> AfterValidator:
-    """For models: a text that is one of these, as `typing.Literal` says it of values known beforehand."""
+    """Return an annotation for a string field that must have one of these values, which are known at run time."""
 
     def check(value: str) -> str:
         if value not in values:
@@ -82,51 +82,51 @@ def one_of(values: Collection[str]) -> AfterValidator:
     return AfterValidator(check)
 
 
-def duration(least: float, most: float) -> tuple[BeforeValidator, WithJsonSchema]:
-    """For models: seconds, as Go writes durations.
+def duration(min: float, max: float) -> tuple[BeforeValidator, WithJsonSchema]:  # noqa: A002  # as in `Option`
+    """Return annotations for a field of type float: a duration in seconds, in the syntax of Go.
 
     Args:
-        least: the least of them.
-        most: the most.
+        min: the minimum in seconds.
+        max: the maximum in seconds.
     """
 
-    def seconds(value: Any) -> float:
+    def parse(value: Any) -> float:
         try:
-            found = parse_duration(value) / 1e9
+            seconds = parse_duration(value) / 1e9
         except (AttributeError, TypeError, ValueError):
             raise field_error("Invalid value", "must be a duration such as 50ms, 10s or 1m30s") from None
-        if not least <= found <= most:
-            raise field_error("Invalid value", f"must be between {least:g}s and {most:g}s")
-        return found
+        if not min <= seconds <= max:
+            raise field_error("Invalid value", f"must be between {min:g}s and {max:g}s")
+        return seconds
 
-    return BeforeValidator(seconds), WithJsonSchema({"type": "string", "examples": ["500ms", "10s", "1m30s"]})
+    return BeforeValidator(parse), WithJsonSchema({"type": "string", "examples": ["500ms", "10s", "1m30s"]})
 
 
 def check(tree: Any, model: type[M], context: Any = None) -> M | list[FieldError]:
-    """Compare a plain tree with a model. Null is the same as not set, as it is to API servers.
+    """Validate a tree. Null is the same as an absent field, as in API servers.
 
     Args:
-        tree: dicts, lists, texts, numbers, booleans and None.
-        model: what it is to hold.
-        context: for the model's validators, as `info.context`.
+        tree: a tree of dicts, lists, strings, numbers, booleans and None.
+        model: the model.
+        context: the context of the validation, for validators (`info.context`).
 
     Returns:
-        The model, or all that is wrong.
+        The model, or all errors.
     """
     try:
-        return model.model_validate_json(json.dumps(_set(tree, [model])), context=context)
+        return model.model_validate_json(json.dumps(_without_nulls(tree, [model])), context=context)
     except ValidationError as error:
         errors = error.errors(include_url=False)
-        return [_finding(each, tree, model) for each in errors if not _follows(each)]
+        return [_to_field_error(details, tree, model) for details in errors if not _is_consequence(details)]
 
 
 def format_path(path: FieldPath) -> str:
-    """A path as people write it: ``limits[0].burst``, and ``labels[a.b]`` for keys that are no names."""
+    """Format a path: ``limits[0].burst``, or ``labels[a.b]`` for keys with other characters."""
     text = ""
     for step in path:
         if isinstance(step, int):
             text += f"[{step}]"
-        elif _NAME.fullmatch(step) and len(step) <= _SHOWN:
+        elif _PLAIN_KEY.fullmatch(step) and len(step) <= _MAX_VALUE:
             text += f".{step}" if text else step
         else:
             text += f"[{format_value(step)[1:-1]}]"
@@ -134,20 +134,16 @@ def format_path(path: FieldPath) -> str:
 
 
 def format_value(value: Any) -> str:
-    """What somebody wrote: short, on one line, and without what lies inside of it."""
+    """Format a value for a message: short, on one line, and safe for terminals. Collections are not shown."""
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
     if isinstance(value, str):
-        return quote(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
+        text = value if len(value) <= _MAX_VALUE else f"{value[:_MAX_VALUE]}..."
+        return json.dumps(text, ensure_ascii=not text.isprintable())
     return json.dumps(value)
 
 
-def quote(text: str) -> str:
-    """A text in quotes, which disturbs no terminal."""
-    return json.dumps(text, ensure_ascii=not text.isprintable())
-
-
-_DETAILS = {
+_DETAILS = {  # by pydantic's types of errors
     "bool_type": "must be true or false",
     "dict_type": "must be a mapping",
     "float_type": "must be a number",
@@ -169,42 +165,40 @@ _DETAILS = {
 }
 
 
-def _finding(error: ErrorDetails, tree: Any, model: type[BaseModel]) -> FieldError:
-    what, context = error["type"], error.get("ctx", {})
-    path = _path(error["loc"], tree, named=what in ("missing", "extra_forbidden"))
-    value = format_value(error["input"])
-    if what in typing.get_args(Kind):
-        return _own(path, typing.cast("Kind", what), value, context)
-    match what, context:
+def _to_field_error(details: ErrorDetails, tree: Any, model: type[BaseModel]) -> FieldError:
+    type_, context = details["type"], details.get("ctx", {})
+    path = _to_path(details["loc"], tree, ends_in_name=type_ in ("missing", "extra_forbidden"))
+    value = format_value(details["input"])
+    if type_ in typing.get_args(ErrorKind):
+        return _from_validator(path, typing.cast("ErrorKind", type_), value, context)
+    match type_, context:
         case "missing", _:
             return FieldError(path, "Required value")
         case "string_too_short" | "too_short", {"min_length": 1}:
             return FieldError(path, "Required value", "must not be empty")
         case "extra_forbidden", _:
-            return FieldError(path, "Forbidden", f"unknown field{_meant(path, model)}")
+            return FieldError(path, "Forbidden", f"unknown field{_suggestion(path, model)}")
         case "literal_error" | "enum", _:
-            return FieldError(
-                path, "Unsupported value", supported_values(re.findall("'([^']*)'", context["expected"])), value
-            )
+            supported = supported_values(re.findall("'([^']*)'", context["expected"]))
+            return FieldError(path, "Unsupported value", supported, value)
         case "too_long", _:
-            return FieldError(
-                path, "Too many", f"must have at most {context['max_length']}", str(context["actual_length"])
-            )
+            detail = f"must have at most {context['max_length']}"
+            return FieldError(path, "Too many", detail, str(context["actual_length"]))
         case "greater_than", {"gt": 0}:
             return FieldError(path, "Invalid value", "must be positive", value)
         case "greater_than_equal", {"ge": 0}:
             return FieldError(path, "Invalid value", "must not be negative", value)
-    detail = _DETAILS[what].format(**context) if what in _DETAILS else error["msg"]
+    detail = _DETAILS[type_].format(**context) if type_ in _DETAILS else details["msg"]
     return FieldError(path, "Invalid value", detail, value)
 
 
-def _follows(error: ErrorDetails) -> bool:
-    """Whether a list is called too short for having nothing good in it; what is bad in it is told anyway."""
-    return error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]
+def _is_consequence(details: ErrorDetails) -> bool:
+    """Whether a list is "too short" only because its items are invalid, which other errors report."""
+    return details["type"] == "too_short" and len(details["input"]) >= details["ctx"]["min_length"]
 
 
-def _own(path: FieldPath, kind: Kind, value: str, context: Mapping[str, Any]) -> FieldError:
-    """What `field_error` said."""
+def _from_validator(path: FieldPath, kind: ErrorKind, value: str, context: Mapping[str, Any]) -> FieldError:
+    """Convert an exception of `field_error`."""
     if context["value"] is not None:
         value = context["value"]
     elif kind in ("Required value", "Forbidden"):
@@ -212,65 +206,66 @@ def _own(path: FieldPath, kind: Kind, value: str, context: Mapping[str, Any]) ->
     return FieldError(path, kind, context["detail"], value)
 
 
-def _path(steps: FieldPath, tree: Any, *, named: bool) -> FieldPath:
-    """The steps of an error that lead through a tree, without the names that pydantic gives to kinds of values.
+def _to_path(steps: FieldPath, tree: Any, *, ends_in_name: bool) -> FieldPath:
+    """Return the steps that lead through a tree, without the names that pydantic adds for alternatives of a union.
 
     Args:
-        steps: where pydantic is.
-        tree: what it looks at.
-        named: the last step is a name, whether it is in the tree or not.
+        steps: the location that pydantic reports.
+        tree: the tree.
+        ends_in_name: whether the last step is the name of a field, which may be absent in the tree.
     """
     path: list[str | int] = []
     for step in steps:
         if (isinstance(tree, dict) and step in tree) or (isinstance(tree, list) and isinstance(step, int)):
             path.append(step)
             tree = tree[step]  # type: ignore[index]
-    if named and path[-1:] != [steps[-1]]:
+    if ends_in_name and path[-1:] != [steps[-1]]:
         path.append(steps[-1])
     return tuple(path)
 
 
-def _meant(path: FieldPath, model: type[BaseModel]) -> str:
-    """Which field an unknown one may have been meant to be."""
+def _suggestion(path: FieldPath, model: type[BaseModel]) -> str:
+    """Suggest a field whose name is similar to that of an unknown one."""
     models: Sequence[type[BaseModel]] = [model]
     for step in path[:-1]:
-        models = _inside(models, step)
-    close = get_close_matches(str(path[-1]), sorted(_names(models)), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+        models = _models_below(models, step)
+    similar = get_close_matches(str(path[-1]), sorted(_field_names(models)), n=1)
+    return f"; did you mean {similar[0]}?" if similar else ""
 
 
-def _set(tree: Any, models: Sequence[type[BaseModel]]) -> Any:
-    """A tree without the fields that are null; unknown ones stay, to be found."""
+def _without_nulls(tree: Any, models: Sequence[type[BaseModel]]) -> Any:
+    """Return a tree without the fields that are null. Unknown fields remain, so that they are reported."""
     if isinstance(tree, list):
-        return [_set(each, models) for each in tree]
+        return [_without_nulls(item, models) for item in tree]
     if not isinstance(tree, dict):
         return tree
-    names = _names(models)
+    names = _field_names(models)
     return {
-        name: _set(value, _inside(models, name))
+        name: _without_nulls(value, _models_below(models, name))
         for name, value in tree.items()
         if value is not None or name not in names
     }
 
 
-def _inside(models: Sequence[type[BaseModel]], step: str | int) -> Sequence[type[BaseModel]]:
-    """The models of what lies behind a step; one that is no field leads into a list or mapping of the same."""
-    fields = [known[step] for known in map(_annotations, models) if isinstance(step, str) and step in known]
-    return [each for annotation in fields for each in _models(annotation)] if fields else models
+def _models_below(models: Sequence[type[BaseModel]], step: str | int) -> Sequence[type[BaseModel]]:
+    """Return the models of a field. A step that is not a field leads into a list or mapping of the same models."""
+    annotations = [fields[step] for fields in map(_annotations, models) if isinstance(step, str) and step in fields]
+    if not annotations:
+        return models
+    return [model for annotation in annotations for model in _models_in(annotation)]
 
 
-def _names(models: Sequence[type[BaseModel]]) -> set[str]:
+def _field_names(models: Sequence[type[BaseModel]]) -> set[str]:
     return {name for model in models for name in _annotations(model)}
 
 
 def _annotations(model: type[BaseModel]) -> dict[str, Any]:
-    """The annotations of a model's fields, by the names that configurations use."""
+    """Return the annotations of a model's fields by the names of the fields in files."""
     return {field.alias or name: field.annotation for name, field in model.model_fields.items()}
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models of which an annotation speaks."""
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in typing.get_args(annotation):
-        yield from _models(argument)
+        yield from _models_in(argument)

@@ -100,7 +100,7 @@ def _add_configuration(files: ServerFiles, configuration: Configuration) -> None
     _add_file(files.configuration, "webhooks.yaml", configuration.file)
     files.arguments.append(f"--config={MOUNT_PATH}/webhooks.yaml")
     folder = _normalize(configuration.file).parent
-    for path in dict.fromkeys(file for place in configuration.places for file in policy_files(place)):
+    for path in dict.fromkeys(file for place in configuration.policy_paths for file in policy_files(place)):
         _add_file(files.policies, _relative_path(path, folder, configuration.file), path)
 
 

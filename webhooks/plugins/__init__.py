@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from webhooks._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from webhooks.config.strict_yaml import Document as Document
+    from webhooks.config.document import Document as Document
     from webhooks.config.validation import FieldError as FieldError
     from webhooks.config.validation import Model as Model
     from webhooks.config.validation import duration as duration
@@ -17,7 +17,7 @@ else:
     __all__, __getattr__, __dir__ = lazy_exports(
         globals(),
         {
-            "Document": "webhooks.config.strict_yaml",
+            "Document": "webhooks.config.document",
             "FieldError": "webhooks.config.validation",
             "Model": "webhooks.config.validation",
             "PluginContext": "webhooks.plugins.loader",

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from webhooks.config import strict_yaml
-from webhooks.config.strict_yaml import Document
+from webhooks.config.document import Document
 from webhooks.config.validation import Model, field_error, one_of, supported_values
 from webhooks.kube.api_groups import ADMISSION_CONFIGURATION
 

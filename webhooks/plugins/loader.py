@@ -14,8 +14,8 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TypeAlias
 
+from webhooks.config.document import Document
 from webhooks.config.file import Configuration, require_policies
-from webhooks.config.strict_yaml import Document
 from webhooks.errors import ConfigurationError
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.plugins import admission_configuration
@@ -90,7 +90,7 @@ def load_checked(configuration: Configuration) -> list[AnyPolicy]:
     file = configuration.settings.admission_config
     policies: list[AnyPolicy] = []
     errors: list[str] = []
-    for step in (configuration.settings.check, configuration.load, partial(_load_any, file)):
+    for step in (configuration.check_settings, configuration.load, partial(_load_any, file)):
         try:
             policies += step() or ()
         except ConfigurationError as error:

@@ -79,7 +79,7 @@ class PolicyReloader:
                 yield from loading.policy_files(place)
         if self._configuration is not None:
             yield self._configuration.file
-            for place in self._configuration.places:
+            for place in self._configuration.policy_paths:
                 yield from loading.policy_files(place)
 
     def _build(self) -> list[AnyPolicy]:

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from webhooks.config import file as config_file
 from webhooks.config import policies as config_policies
 from webhooks.config import strict_yaml
-from webhooks.config.strict_yaml import Document
+from webhooks.config.document import Document
 from webhooks.config.validation import FieldError, FieldPath, Model, field_error, format_value, supported_values
 from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load_file
@@ -203,12 +203,12 @@ def _set_parameters(
     bound_policies, errors = [], []
     for policy in policies:
         for alias, value in case.parameters.items():
-            name = config_policies.parameter(policy, alias)
+            name = config_policies.find_parameter(policy, alias)
             if name is None:
                 continue
             unknown.discard(alias)
             try:
-                policy = config_policies.with_parameter(policy, name, value)
+                policy = config_policies.set_parameter(policy, name, value)
             except ValueError as error:
                 detail = f"policy {policy.name!r}: {error}"
                 errors.append(FieldError((*path, "parameters", alias), "Invalid value", detail, format_value(value)))
