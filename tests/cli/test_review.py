@@ -1,12 +1,7 @@
 """``webhooks review`` on the command line."""
 
 import json
-import os
-import pty
 import re
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -18,8 +13,6 @@ from click.testing import CliRunner, Result
 from webhooks.cli.main import main
 from webhooks.cli.offline_review import FORMATS
 from webhooks.cli.review import review as command
-
-from ..support.servers import SECONDS
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "guides" / "offline-review.md"
 POLICIES = """
@@ -309,55 +302,6 @@ def test_sarif() -> None:
 def location_of(result: dict[str, Any]) -> dict[str, Any]:
     [location] = result["locations"]
     return location["physicalLocation"]  # type: ignore[no-any-return]
-
-
-def on_a_terminal(*arguments: str, **environment: str) -> str:
-    """Run the command on a terminal, and return the output of both streams."""
-    outer, inner = pty.openpty()
-    executable = Path(sys.executable).with_name("webhooks")
-    environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TERM": "xterm", **environment}
-    started = subprocess.Popen(
-        [executable, "review", "--policies", "policies.py", *arguments], stdout=inner, stderr=inner, env=environment
-    )
-    os.close(inner)
-    output = b""
-    try:
-        while part := os.read(outer, 65536):
-            output += part
-    except OSError:  # the terminal was closed
-        pass
-    os.close(outer)
-    started.wait(SECONDS)
-    return output.decode()
-
-
-def test_colors() -> None:
-    assert "\x1b[31mdenied" in on_a_terminal("all.yaml")
-    assert "\x1b[32m+  labels:" in on_a_terminal("all.yaml")
-    assert "\x1b[" not in on_a_terminal("all.yaml", NO_COLOR="1")
-
-
-def test_a_progress_bar_for_large_files(folder: Path) -> None:
-    (folder / "large.yaml").write_text(f"{MANIFESTS.rpartition('---')[2]}data: {'x' * 400_000}\n---\n" * 4)
-    assert re.search(r"Reviewing .*100%", on_a_terminal("large.yaml", "-o", "sarif"))
-    assert "Reviewing" not in on_a_terminal("good.yaml")
-
-
-def test_a_policy_that_never_returns(folder: Path) -> None:
-    (folder / "slow.py").write_text(
-        "import time\nfrom webhooks import *\n"
-        "@validating('pods', timeout=0.1)\ndef slow(review: AdmissionReview) -> Decision:\n    time.sleep(600)\n"
-    )
-    output = on_a_terminal("good.yaml", "--policies", "slow.py", NO_COLOR="1")
-    assert "denied   slow    failed: policy 'slow' did not answer in time" in output
-
-
-def test_many_manifests_are_reviewed_quickly(folder: Path) -> None:
-    (folder / "many.yaml").write_text("---\n".join(MANIFESTS.split("---\n")[1:2] * 500))
-    started = time.perf_counter()
-    result = run("many.yaml")
-    assert result.stdout.splitlines()[-1] == "500 reviewed: 0 allowed, 500 changed, 0 denied"
-    assert time.perf_counter() - started < 5  # ten times the usual time
 
 
 CONSOLE_EXAMPLES = re.findall(r"^```console\n\$ webhooks (.*?)\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)

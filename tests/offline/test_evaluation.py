@@ -122,7 +122,7 @@ def test_an_object_that_cannot_be_decoded_is_denied() -> None:
     result = reviewed(latest(labels={"marked": 1}), marked, no_latest)
     [denial] = result.denials
     assert denial.policy == ""
-    assert denial.text.startswith("the review is malformed: ")
+    assert denial.text.startswith("malformed review: ")
 
 
 def test_deletion_of_a_stored_object() -> None:

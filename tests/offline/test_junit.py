@@ -32,8 +32,8 @@ def test_messages() -> None:
     [notes] = [element.text for element in root.iter("system-out")]
     assert notes == "warning: owner: deprecated\naudit: audited: no <owner>\nexempt: later: moving"
     [failure], [error] = root.iter("failure"), root.iter("error")
-    assert failure.get("message") == "owner: no \ufffd[31mowner; the review is malformed: x"
-    assert failure.text == "a.yaml:9\nowner: no \ufffd[31mowner\nthe review is malformed: x"
+    assert failure.get("message") == "owner: no \ufffd[31mowner; malformed review: x"
+    assert failure.text == "a.yaml:9\nowner: no \ufffd[31mowner\nmalformed review: x"
     assert (error.get("message"), error.text) == ("not YAML: x & y", "b.yaml:3: not YAML: x & y")
 
 

@@ -30,7 +30,7 @@ def test_rows_and_diffs() -> None:
         "     spec:",
         "       containers:",
         "a.yaml:9  Pod   default/web  denied   owner    no \\x1b[31mowner",
-        "                             denied   -        the review is malformed: x",
+        "                             denied   -        malformed review: x",
         "3 reviewed: 1 allowed, 1 changed, 1 denied, 1 could not be read",
     ]
 

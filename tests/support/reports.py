@@ -50,8 +50,6 @@ def report_items() -> list[ReportItem]:
             patch=[{"op": "add", "path": "/metadata/labels", "value": {"team": "a"}}],
             final_object=CHANGED_POD,
         ),
-        review_result(
-            line=9, denials=[Message("owner", "no \x1b[31mowner"), Message("", "the review is malformed: x")]
-        ),
+        review_result(line=9, denials=[Message("owner", "no \x1b[31mowner"), Message("", "malformed review: x")]),
         Problem("b.yaml", 3, "not YAML: x & y"),
     ]

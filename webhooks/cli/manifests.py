@@ -42,7 +42,7 @@ class _VersionType(click.ParamType[Version]):
         return Version(int(major), int(minor))
 
 
-@click.command(epilog="Try it: webhooks manifests --policies library:required_labels --ca-bundle certs/ca.pem")
+@click.command(epilog="Example: webhooks manifests --policies library:required_labels --ca-bundle certs/ca.pem")
 @click.option("--config", type=_FILE, help="The WebhookConfiguration (YAML) of the server.")
 @click.option("--policies", multiple=True, metavar="PATH_OR_NAME", help="The policies, as for serve. Repeatable.")
 @click.option("--admission-config", type=_FILE, help="The AdmissionConfiguration of the server, as for serve.")

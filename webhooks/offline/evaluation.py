@@ -129,7 +129,7 @@ class Reviewer:
                 current = review if current_body is body else CODEC.decode(encode(current_body))
                 return await self._evaluate(kind, current)
             except MalformedReview as error:
-                return _Phase(Verdict(None), [Message("", f"the review is malformed: {error}")])
+                return _Phase(Verdict(None), [Message("", f"malformed review: {error}")])
             except (PolicyFailure, PatchError, NotReviewable) as error:
                 return _Phase(Verdict(None), [Message("", str(error))])
 
