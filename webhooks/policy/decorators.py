@@ -174,7 +174,7 @@ def validating(
         names: globs for the object's name, or for the prefix of a name that the API server will generate.
         labels: a mapping of labels, or a selector with matchLabels and matchExpressions.
         users: globs for the user's name.
-        groups: globs for the user's groups, one of which must match.
+        groups: globs; one of the user's groups must match one of them.
         name: the policy's name; by default the function's name.
         timeout: the time limit in seconds, at most 30.
         on_error: ``deny`` (the default) or ``allow``: the result if the policy fails.
@@ -234,7 +234,7 @@ def authorizing(
         namespaces: globs for the namespace.
         names: globs for the object's name.
         users: globs for the user's name.
-        groups: globs for the user's groups, one of which must match.
+        groups: globs; one of the user's groups must match one of them.
         name: the policy's name; by default the function's name.
         timeout: the time limit in seconds, at most 30.
         on_error: the result if the policy fails: ``deny``, or ``allow``, which means no opinion. By default the API

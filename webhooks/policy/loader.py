@@ -43,7 +43,7 @@ def find(use: str, folder: Path) -> list[AnyPolicy]:
         folder: the folder to which paths are relative.
 
     Raises:
-        ConfigurationError: a file or module cannot be loaded, or has no such policy.
+        ConfigurationError: a file or module cannot be loaded, or lacks the policy.
     """
     in_file, in_module = _IN_FILE.fullmatch(use), _IN_MODULE.fullmatch(use)
     try:
@@ -78,7 +78,7 @@ def policy_files(path: Path) -> list[Path]:
 def bundled_files() -> dict[str, Path]:
     """Return the files of the bundled policies by name.
 
-    They are in the package if it is installed from a wheel, and in ``policies`` beside it in a checkout.
+    They are in the package if it is installed from a wheel, and in ``policies`` next to it in a checkout.
     """
     package = Path(str(resources.files("webhooks")))
     folder = package / "library" if (package / "library").is_dir() else package.parent / "policies"
@@ -89,7 +89,7 @@ def bundled_file(name: str) -> Path:
     """Return the file of a bundled policy.
 
     Raises:
-        LoadError: there is no bundled policy of that name.
+        LoadError: no bundled policy has that name.
     """
     files = bundled_files()
     if name not in files:
@@ -103,7 +103,7 @@ def bundled(name: str) -> AnyPolicy:
     """Return a bundled policy, for a policy file that sets its parameters with `bind`.
 
     Raises:
-        LoadError: there is no bundled policy of that name.
+        LoadError: no bundled policy has that name.
     """
     [policy] = load_file(bundled_file(name))
     return policy

@@ -62,7 +62,7 @@ class Origin:
 
     @classmethod
     def from_stack(cls, name: str) -> "Origin":
-        """Return the nearest place on the call stack that is outside of these modules."""
+        """Return the nearest place on the call stack outside of this package's policy modules."""
         frame: FrameType | None = sys._getframe()
         while frame is not None and frame.f_globals.get("__name__") in _OWN_MODULES:
             frame = frame.f_back
