@@ -1,4 +1,4 @@
-"""What mutating policies leave of objects."""
+"""Objects after a mutation."""
 
 from typing import Any
 
@@ -7,24 +7,24 @@ from webhooks.reviews import admission_codec
 
 from ..support.builders import AnyPolicy, Json, admission_body, decide, reply, written
 from ..support.caller import accept_admission
-from .objects import RESOURCES
+from .pods import RESOURCES
 
 
-def stored(policy: AnyPolicy, obj: Any, **request: Any) -> Any:
-    """The object as it would be stored, which a second call leaves as it is; the denial where there is one.
+def mutated_object(policy: AnyPolicy, obj: Any, **request: Any) -> Any:
+    """Return the object as it would be stored, or the denial. Check that a second call does not change it.
 
     Args:
-        policy: with its parameters set.
-        obj: the object as it comes.
-        request: more of the request, as `admission_body` takes it.
+        policy: with its parameters.
+        obj: the object in the request.
+        request: further arguments for `admission_body`.
     """
-    first = _called(policy, obj, request)
+    first = _call(policy, obj, request)
     if not isinstance(first, Deny):
-        assert _called(policy, first, request) == first, "not the same when done twice"
+        assert _call(policy, first, request) == first, "the second call changed it"
     return first
 
 
-def _called(policy: AnyPolicy, obj: Any, request: Json) -> Any:
+def _call(policy: AnyPolicy, obj: Any, request: Json) -> Any:
     kind = obj.get("kind", "Pod") if isinstance(obj, dict) else "Pod"
     resource = request.get("resource") or RESOURCES.get(kind, "v1/pods")
     group, _, version = resource.rpartition("/")[0].rpartition("/")

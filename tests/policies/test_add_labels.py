@@ -7,8 +7,8 @@ from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.policy.loader import load
 
 from ..support.builders import Json, admission_review, decide, pod
-from .mutations import stored
-from .objects import RESOURCES, bearing, spec_of
+from .mutations import mutated_object
+from .pods import RESOURCES, make_object, pod_spec
 
 [add_labels] = load(["library:add_labels"])
 
@@ -26,24 +26,24 @@ LABELLED: list[tuple[dict[str, str] | None, dict[str, str]]] = [
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
 @pytest.mark.parametrize(("labels", "result"), LABELLED, ids=repr)
-def test_what_is_missing_is_added(labels: dict[str, str] | None, result: dict[str, str], operation: str) -> None:
+def test_missing_values_are_added(labels: dict[str, str] | None, result: dict[str, str], operation: str) -> None:
     for obj in (pod(labels=labels), {"kind": "Namespace", "metadata": {"name": "web", "labels": labels}}):
-        changed = stored(add_labels.bind(labels=LABELS), obj, operation=operation, old=pod())
+        changed = mutated_object(add_labels.bind(labels=LABELS), obj, operation=operation, old=pod())
         assert changed == {**obj, "metadata": {"name": "web", "labels": result}}
 
 
 @pytest.mark.parametrize("kind", sorted(RESOURCES.keys() - {"PodTemplate", "ReplicationController"}))
-def test_templates_are_left_alone(kind: str) -> None:
-    obj = bearing(kind, spec_of())
-    assert stored(add_labels.bind(labels=LABELS), obj) == {**obj, "metadata": {"name": "web", "labels": LABELS}}
+def test_templates_are_not_changed(kind: str) -> None:
+    obj = make_object(kind, pod_spec())
+    assert mutated_object(add_labels.bind(labels=LABELS), obj) == {**obj, "metadata": {"name": "web", "labels": LABELS}}
 
 
-def test_nothing_is_added_unless_told() -> None:
+def test_nothing_is_added_by_default() -> None:
     assert add_labels(admission_review(obj=pod())) == Allow()
 
 
 @pytest.mark.parametrize(
-    ("request_", "wanted"),
+    ("request_", "expected"),
     [
         ({}, True),
         ({"operation": "UPDATE"}, True),
@@ -58,17 +58,17 @@ def test_nothing_is_added_unless_told() -> None:
         ({"resource": "batch/v1/cronjobs"}, True),
     ],
 )
-def test_it_asks_about_what_people_make(request_: Json, wanted: bool) -> None:
-    assert add_labels.match.matches_resource(admission_review(**request_)) is wanted
+def test_matching_resources(request_: Json, expected: bool) -> None:
+    assert add_labels.match.matches_resource(admission_review(**request_)) is expected
 
 
 @pytest.mark.parametrize("labels", ["owner", ["owner"], {"owner": 5}, {"owner": None}], ids=repr)
-def test_misshapen_labels_are_malformed(labels: Any) -> None:
+def test_malformed_labels_are_malformed(labels: Any) -> None:
     with pytest.raises(MalformedReview):
         decide(admission_review(obj=pod(labels=labels)), add_labels.bind(labels=LABELS))
 
 
 @pytest.mark.parametrize("labels", ["owner", ["owner"], {"owner": 5}, None], ids=repr)
-def test_its_parameters_are_checked(labels: Any) -> None:
+def test_parameters_are_checked(labels: Any) -> None:
     with pytest.raises(ConfigurationError):
         add_labels.bind(labels=labels)

@@ -8,7 +8,7 @@ from webhooks.policy.loader import load
 
 from ..support.builders import Json
 from .images import check_images, volume
-from .objects import check_containers, check_everywhere, container, judged, message, review_of, spec_of
+from .pods import check_all_kinds, check_containers, container, decide_on_pod, message, pod_spec, review_of
 
 [allowed_repos] = load(["library:allowed_repos"])
 
@@ -68,25 +68,25 @@ REPOS: list[tuple[list[str], list[str], list[str]]] = [
 def test_images_come_from_allowed_repositories(repos: list[str], good: list[str], bad: list[str]) -> None:
     policy = allowed_repos.bind(repos=repos)
     for image in good:
-        assert message(policy, spec_of(container(image=image), volumes=[volume(image)])) is None, image
+        assert message(policy, pod_spec(container(image=image), volumes=[volume(image)])) is None, image
     for image in bad:
         problem = f"image {image} must come from {' or '.join(repos) or 'an allowed repository'}"
-        assert message(policy, spec_of(container(image=image))) == f"container app: {problem}", image
-        volumes = spec_of(container(image=good[0] if good else "a"), volumes=[volume(image)])
+        assert message(policy, pod_spec(container(image=image))) == f"container app: {problem}", image
+        volumes = pod_spec(container(image=good[0] if good else "a"), volumes=[volume(image)])
         assert (message(policy, volumes) or "").endswith(f"volume model: {problem}"), image
 
 
-def test_everywhere() -> None:
+def test_all_objects() -> None:
     policy = allowed_repos.bind(repos=["fine.io"])
     good, bad = container(image="fine.io/a"), container(image="evil.io/a")
-    check_everywhere(policy, spec_of(good), spec_of(bad))
-    check_everywhere(policy, spec_of(good), spec_of(good, volumes=[volume("evil.io/a")]))
+    check_all_kinds(policy, pod_spec(good), pod_spec(bad))
+    check_all_kinds(policy, pod_spec(good), pod_spec(good, volumes=[volume("evil.io/a")]))
     check_containers(policy, good, bad)
     check_images(policy, "fine.io/a", "evil.io/a")
 
 
 def test_all_images_are_named() -> None:
-    obj = spec_of(
+    obj = pod_spec(
         container("bad", "evil.io/a"),
         container("good", "fine.io/a"),
         {"name": "none"},
@@ -102,11 +102,11 @@ def test_an_update_is_denied_only_for_new_images() -> None:
     old, now = container("old", "evil.io/a"), container("new", "evil.io/b")
     policy = allowed_repos.bind(repos=["fine.io"])
     problem = "container new: image evil.io/b must come from fine.io"
-    assert message(policy, spec_of(old, now), old=spec_of(old)) == problem
-    assert message(policy, spec_of({**old, "image": "evil.io/b"}), old=spec_of(old))
+    assert message(policy, pod_spec(old, now), old=pod_spec(old)) == problem
+    assert message(policy, pod_spec({**old, "image": "evil.io/b"}), old=pod_spec(old))
 
 
-def test_the_object_of_older_servers_for_ephemeral_containers() -> None:
+def test_ephemeral_containers_of_older_servers() -> None:
     debug = [container("debug", "bad.io/a")]
     obj: Json = {"apiVersion": "v1", "kind": "EphemeralContainers", "metadata": {}, "ephemeralContainers": debug}
     review = review_of("Pod", None, operation="UPDATE", obj=obj, subResource="ephemeralcontainers")
@@ -127,22 +127,22 @@ def test_the_object_of_older_servers_for_ephemeral_containers() -> None:
     ids=repr,
 )
 def test_malformed_objects_are_denied(spec: Json) -> None:
-    outcome = judged(allowed_repos, spec)
+    outcome = decide_on_pod(allowed_repos, spec)
     assert isinstance(outcome, Deny)
     assert outcome.code == 500
 
 
 @pytest.mark.parametrize("repo", ["", "*", "good.io/*", "good.io:x/", "good.io/a:1", "https://good.io"])
 def test_invalid_repositories_deny_everything(repo: str) -> None:
-    assert isinstance(judged(allowed_repos.bind(repos=[repo]), spec_of(container(image="good.io/a"))), Deny)
+    assert isinstance(decide_on_pod(allowed_repos.bind(repos=[repo]), pod_spec(container(image="good.io/a"))), Deny)
 
 
 def test_the_default_is_the_registry_of_kubernetes() -> None:
-    assert message(allowed_repos, spec_of(container(image="registry.k8s.io/pause"))) is None
-    assert message(allowed_repos, spec_of(container(image="nginx")))
+    assert message(allowed_repos, pod_spec(container(image="registry.k8s.io/pause"))) is None
+    assert message(allowed_repos, pod_spec(container(image="nginx")))
 
 
 @pytest.mark.parametrize("repos", ["good.io", [5], None, {"good.io": True}], ids=repr)
-def test_its_parameters_are_checked(repos: Any) -> None:
+def test_parameters_are_checked(repos: Any) -> None:
     with pytest.raises(ConfigurationError):
         allowed_repos.bind(repos=repos)

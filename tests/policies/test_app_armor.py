@@ -5,16 +5,16 @@ import pytest
 from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
-from .objects import (
+from .pods import (
     RESOURCES,
+    check_all_kinds,
     check_containers,
-    check_everywhere,
     check_exemptions,
     check_shapes,
     container,
     message,
-    secured,
-    spec_of,
+    pod_spec,
+    with_context,
 )
 
 [app_armor] = load(["library:app_armor"])
@@ -54,9 +54,9 @@ def test_profiles_are_compared(
     annotations = None if of_annotation is None else {ANNOTATION + "app": of_annotation}
     for kind in RESOURCES:
         for spec, annotation in (
-            (spec_of(secured(appArmorProfile=of_field)), None),
-            (spec_of(securityContext={"appArmorProfile": of_field}), None),
-            (spec_of(), annotations),
+            (pod_spec(with_context(appArmorProfile=of_field)), None),
+            (pod_spec(securityContext={"appArmorProfile": of_field}), None),
+            (pod_spec(), annotations),
         ):
             assert message(policy, spec, kind, annotations=annotation) == (None if name in good else problem), (
                 kind,
@@ -77,11 +77,11 @@ LEVELS: list[tuple[Any, Any, str | None, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("of_pod", "of_container", "annotation", "wrong"), LEVELS, ids=repr)
+@pytest.mark.parametrize(("pod_value", "container_value", "annotation", "wrong"), LEVELS, ids=repr)
 def test_the_container_takes_precedence(
-    of_pod: Any, of_container: Any, annotation: str | None, wrong: str | None
+    pod_value: Any, container_value: Any, annotation: str | None, wrong: str | None
 ) -> None:
-    spec = spec_of(secured(appArmorProfile=of_container), securityContext={"appArmorProfile": of_pod})
+    spec = pod_spec(with_context(appArmorProfile=container_value), securityContext={"appArmorProfile": pod_value})
     annotations = {} if annotation is None else {ANNOTATION + "app": annotation}
     problem = wrong and f"container app: securityContext.appArmorProfile must be runtime/default, not {wrong}"
     assert message(app_armor, spec, annotations=annotations) == problem
@@ -89,33 +89,35 @@ def test_the_container_takes_precedence(
 
 def test_other_annotations_are_ignored() -> None:
     annotations = {ANNOTATION + "other": "unconfined", ANNOTATION: "unconfined", "app": "unconfined"}
-    assert message(app_armor, spec_of(), annotations=annotations) is None
+    assert message(app_armor, pod_spec(), annotations=annotations) is None
 
 
 def test_pods_for_windows_are_exempt() -> None:
     policy = app_armor.bind(allowed_profiles=["localhost/web"])
-    assert message(policy, spec_of(os={"name": "windows"})) is None
-    assert message(policy, spec_of(os={"name": "linux"}))
+    assert message(policy, pod_spec(os={"name": "windows"})) is None
+    assert message(policy, pod_spec(os={"name": "linux"}))
 
 
-def test_it_holds_for_every_object_and_container() -> None:
-    bad = secured(appArmorProfile=UNCONFINED)
-    check_everywhere(app_armor, spec_of(), spec_of(bad))
-    check_everywhere(app_armor, spec_of(), spec_of(securityContext={"appArmorProfile": UNCONFINED}))
+def test_all_objects_and_containers() -> None:
+    bad = with_context(appArmorProfile=UNCONFINED)
+    check_all_kinds(app_armor, pod_spec(), pod_spec(bad))
+    check_all_kinds(app_armor, pod_spec(), pod_spec(securityContext={"appArmorProfile": UNCONFINED}))
     check_containers(app_armor, container(), bad)
-    check_containers(app_armor, secured(appArmorProfile=DEFAULT), container(), securityContext={"appArmorProfile": WEB})
+    check_containers(
+        app_armor, with_context(appArmorProfile=DEFAULT), container(), securityContext={"appArmorProfile": WEB}
+    )
     check_exemptions(app_armor, bad)
 
 
-def test_an_update_may_not_bring_another_profile() -> None:
-    old, new = (spec_of(secured(appArmorProfile=profile)) for profile in (UNCONFINED, WEB))
+def test_an_update_must_not_add_another_profile() -> None:
+    old, new = (pod_spec(with_context(appArmorProfile=profile)) for profile in (UNCONFINED, WEB))
     assert message(app_armor, new, "Deployment", old=old)
 
 
-def test_misshapen_objects_are_denied() -> None:
+def test_malformed_objects_are_denied() -> None:
     for spec, path in (
-        (spec_of(secured(appArmorProfile=DEFAULT)), "containers/0/securityContext"),
-        (spec_of(securityContext={"appArmorProfile": DEFAULT}), "securityContext"),
+        (pod_spec(with_context(appArmorProfile=DEFAULT)), "containers/0/securityContext"),
+        (pod_spec(securityContext={"appArmorProfile": DEFAULT}), "securityContext"),
     ):
         check_shapes(app_armor, spec, path, {}, {"x": "y"})
         check_shapes(app_armor, spec, f"{path}/appArmorProfile")
@@ -123,6 +125,6 @@ def test_misshapen_objects_are_denied() -> None:
 
 
 @pytest.mark.parametrize("value", ["unconfined", [5], None], ids=repr)
-def test_its_parameters_are_checked(value: Any) -> None:
+def test_parameters_are_checked(value: Any) -> None:
     with pytest.raises(ConfigurationError):
         app_armor.bind(allowed_profiles=value)

@@ -3,7 +3,7 @@ import pytest
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .kinds import asked, check_requests, check_shapes, ingress, message
+from .other_objects import check_requests, check_shapes, ingress, message, review_for
 
 [block_wildcard_ingress] = load(["library:block_wildcard_ingress"])
 
@@ -43,7 +43,7 @@ def test_hosts_are_named(spec: Json, problem: str | None, group: str) -> None:
 
 def test_requests() -> None:
     check_requests(block_wildcard_ingress, ingress(rules=[HOST]), ingress(rules=[{}]))
-    assert block_wildcard_ingress.match.matches_resource(asked(ingress(group="extensions")))
+    assert block_wildcard_ingress.match.matches_resource(review_for(ingress(group="extensions")))
     old = ingress(rules=[{"host": "*.a.com"}, {"host": "*.b.com"}])
     assert message(block_wildcard_ingress, ingress(rules=[{"host": "*.b.com"}]), old) is None
     assert message(block_wildcard_ingress, ingress(rules=[{"host": "*.c.com"}]), old)

@@ -1,4 +1,4 @@
-"""What holds for every bundled policy."""
+"""Checks for every bundled policy."""
 
 import ast
 import sys
@@ -20,7 +20,7 @@ PATHS = {
     images.CODEC: ("/images",),
 }
 
-NO_POLICY_OUTCOME = {  # by the requests that were recorded
+NOT_RECORDED = {  # policies that match none of the recorded requests
     "disallow_impersonation",
     "external_ips",
     "horizontal_pod_autoscaler",
@@ -34,12 +34,12 @@ every_policy = pytest.mark.parametrize("path", bundled_files().values(), ids=bun
 
 
 @every_policy
-def test_it_is_one_policy_called_like_its_file(path: Path) -> None:
+def test_the_policy_has_the_name_of_its_file(path: Path) -> None:
     assert [policy.name for policy in load([str(path)])] == [path.stem]
 
 
 @every_policy
-def test_it_stands_alone(path: Path, tmp_path: Path) -> None:
+def test_it_imports_only_webhooks(path: Path, tmp_path: Path) -> None:
     tree = ast.parse(path.read_text())
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     imported |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
@@ -52,23 +52,23 @@ def test_it_stands_alone(path: Path, tmp_path: Path) -> None:
 
 @every_policy
 @pytest.mark.parametrize("group", GROUPS)
-def test_real_requests_never_make_it_fail(path: Path, group: str) -> None:
+def test_recorded_requests_never_fail(path: Path, group: str) -> None:
     [policy] = load([str(path)])
     codec = CODECS[policy.kind]
     bodies = recorded(*PATHS[codec])
-    asked = 0
+    matched = 0
     for body in (spelled(body, group) for body in bodies.values()):
         review = codec.decode(written(body))
         if not (policy.match.matches_resource(review) and policy.match.matches(review)):
             continue
-        asked += 1
+        matched += 1
         verdict: Verdict = decide(review, policy, in_place=True)
         assert verdict.results[0].failure is None
-        answer = reply(policy.kind, review, verdict)
+        response = reply(policy.kind, review, verdict)
         if codec is admission_codec.CODEC:
-            accept_admission(body, answer, mutating=policy.kind == "mutating")
+            accept_admission(body, response, mutating=policy.kind == "mutating")
         elif codec is authorization.CODEC:
-            accept_authorization(body, answer)
+            accept_authorization(body, response)
         else:
-            accept_images(body, answer)
-    assert (asked > 0) is (path.stem not in NO_POLICY_OUTCOME)
+            accept_images(body, response)
+    assert (matched > 0) is (path.stem not in NOT_RECORDED)

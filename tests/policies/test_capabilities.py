@@ -7,16 +7,16 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .objects import (
+from .pods import (
+    check_all_kinds,
     check_containers,
-    check_everywhere,
     check_exemptions,
     check_shapes,
     container,
-    judged,
+    decide_on_pod,
     message,
-    secured,
-    spec_of,
+    pod_spec,
+    with_context,
 )
 
 [capabilities] = load(["library:capabilities"])
@@ -62,56 +62,56 @@ CASES: list[tuple[list[str], list[str], Json | None, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("allowed", "required", "said", "told"), CASES, ids=repr)
-def test_containers_have_what_they_may(
-    allowed: list[str], required: list[str], said: Json | None, told: list[str]
+@pytest.mark.parametrize(("allowed", "required", "container_value", "problems"), CASES, ids=repr)
+def test_capabilities_are_compared(
+    allowed: list[str], required: list[str], container_value: Json | None, problems: list[str]
 ) -> None:
     policy = capabilities.bind(allowed_capabilities=allowed, required_drop_capabilities=required)
-    assert message(policy, spec_of(secured(capabilities=said))) == (
-        "; ".join(f"{WHERE}.{each}" for each in told) or None
+    assert message(policy, pod_spec(with_context(capabilities=container_value))) == (
+        "; ".join(f"{WHERE}.{problem}" for problem in problems) or None
     )
 
 
-def test_pods_for_windows_need_drop_nothing() -> None:
+def test_pods_for_windows_are_exempt() -> None:
     policy = capabilities.bind(required_drop_capabilities=["ALL"])
-    assert message(policy, spec_of(os={"name": "windows"})) is None
-    assert message(policy, spec_of(os={"name": "linux"}))
-    assert message(policy, spec_of(secured(capabilities={"add": ["KILL"]}), os={"name": "windows"}))
+    assert message(policy, pod_spec(os={"name": "windows"})) is None
+    assert message(policy, pod_spec(os={"name": "linux"}))
+    assert message(policy, pod_spec(with_context(capabilities={"add": ["KILL"]}), os={"name": "windows"}))
 
 
-def test_it_holds_for_every_object_and_container() -> None:
-    adding = secured(capabilities={"add": ["SYS_ADMIN"]})
-    check_everywhere(capabilities, spec_of(), spec_of(adding))
+def test_all_objects_and_containers() -> None:
+    adding = with_context(capabilities={"add": ["SYS_ADMIN"]})
+    check_all_kinds(capabilities, pod_spec(), pod_spec(adding))
     check_containers(capabilities, container(), adding)
     check_exemptions(capabilities, adding)
     required = capabilities.bind(required_drop_capabilities=["ALL"])
-    dropping = secured(capabilities={"drop": ["ALL"]})
-    check_everywhere(required, spec_of(dropping), spec_of())
+    dropping = with_context(capabilities={"drop": ["ALL"]})
+    check_all_kinds(required, pod_spec(dropping), pod_spec())
     check_containers(required, dropping, container())
     check_exemptions(required, container())
 
 
-def test_an_update_may_not_add_more() -> None:
-    old, new = (spec_of(secured(capabilities={"add": names})) for names in (["KILL"], ["KILL", "CHOWN"]))
+def test_an_update_must_not_add_more() -> None:
+    old, new = (pod_spec(with_context(capabilities={"add": names})) for names in (["KILL"], ["KILL", "CHOWN"]))
     assert message(capabilities, new, "Deployment", old=old) == f"{WHERE}.add must be empty, not CHOWN"
 
 
-def test_misshapen_objects_are_denied() -> None:
+def test_malformed_objects_are_denied() -> None:
     policy = capabilities.bind(allowed_capabilities=["X"], required_drop_capabilities=["ALL"])
-    spec = spec_of(secured(capabilities={"add": ["X"], "drop": ["ALL"]}))
+    spec = pod_spec(with_context(capabilities={"add": ["X"], "drop": ["ALL"]}))
     for path in ("", "/capabilities", "/capabilities/drop", "/capabilities/drop/0"):
         check_shapes(policy, spec, f"containers/0/securityContext{path}")
     check_shapes(policy, spec, "containers/0/securityContext/capabilities/add", [], ["x"])
     check_shapes(policy, spec, "containers/0/securityContext/capabilities/add/0", "x")
 
 
-def test_a_text_is_no_list() -> None:
+def test_a_string_is_not_a_list() -> None:
     policy = capabilities.bind(required_drop_capabilities=["ALL"])
-    assert isinstance(judged(policy, spec_of(secured(capabilities={"drop": "ALL"}))), Deny)
+    assert isinstance(decide_on_pod(policy, pod_spec(with_context(capabilities={"drop": "ALL"}))), Deny)
 
 
 @pytest.mark.parametrize("name", ["allowed_capabilities", "required_drop_capabilities", "exempt_images"])
 @pytest.mark.parametrize("value", ["ALL", [5], None], ids=repr)
-def test_its_parameters_are_checked(name: str, value: Any) -> None:
+def test_parameters_are_checked(name: str, value: Any) -> None:
     with pytest.raises(ConfigurationError):
         capabilities.bind(**{name: value})

@@ -6,7 +6,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .objects import container, message, spec_of
+from .pods import container, message, pod_spec
 from .resources import check_parameter, check_resizing, check_resources, using
 
 [container_limits] = load(["library:container_limits"])
@@ -53,40 +53,40 @@ LIMITS: list[tuple[Json, Json | None, str | None]] = [
 
 
 @pytest.mark.parametrize(("parameters", "limits", "problem"), LIMITS, ids=repr)
-def test_limits_are_set_and_within_bounds(parameters: Json, limits: Json | None, problem: str | None) -> None:
-    assert message(container_limits.bind(**parameters), spec_of(using(limits))) == problem
+def test_limits_are_compared(parameters: Json, limits: Json | None, problem: str | None) -> None:
+    assert message(container_limits.bind(**parameters), pod_spec(using(limits))) == problem
 
 
 @pytest.mark.parametrize("value", ["1GB", "lots", "", " 1", "1 Gi", True, [], {}, ["1Gi"]], ids=repr)
-def test_a_limit_that_is_no_quantity_is_denied(value: Any) -> None:
-    problem = message(container_limits, spec_of(using({"cpu": "1", "memory": value}))) or ""
+def test_an_invalid_limit_is_denied(value: Any) -> None:
+    problem = message(container_limits, pod_spec(using({"cpu": "1", "memory": value}))) or ""
     assert problem.startswith(f"{MEMORY} is an invalid quantity {value!r}: ")
 
 
-def test_requests_are_no_limits() -> None:
-    assert message(container_limits, spec_of(using(None, {"cpu": "1", "memory": "1"})))
+def test_requests_do_not_count_as_limits() -> None:
+    assert message(container_limits, pod_spec(using(None, {"cpu": "1", "memory": "1"})))
 
 
 def test_containers_without_resources_have_no_limits() -> None:
-    assert message(container_limits, spec_of(container())) == f"{CPU} is missing; {MEMORY} is missing"
+    assert message(container_limits, pod_spec(container())) == f"{CPU} is missing; {MEMORY} is missing"
 
 
-def test_everywhere() -> None:
+def test_all_objects() -> None:
     good, bad = using({"cpu": "1", "memory": "1Gi"}), using({"cpu": "1", "memory": "8Gi"})
     check_resources(limited, good, bad)
     check_resources(container_limits, good, using({"cpu": "1"}))
     check_resizing(limited, good, bad)
 
 
-def test_another_violation_is_denied_where_there_was_one() -> None:
-    old = spec_of(using({"cpu": "1", "memory": "8Gi"}))
-    assert message(limited, spec_of(using({"cpu": "1", "memory": "16Gi"})), old=old)
-    assert message(limited, spec_of(using({"cpu": "4", "memory": "8Gi"})), old=old) == (
+def test_a_different_violation_is_new() -> None:
+    old = pod_spec(using({"cpu": "1", "memory": "8Gi"}))
+    assert message(limited, pod_spec(using({"cpu": "1", "memory": "16Gi"})), old=old)
+    assert message(limited, pod_spec(using({"cpu": "4", "memory": "8Gi"})), old=old) == (
         f"{CPU} is 4: set it to at most 2"
     )
 
 
-def test_its_parameters_are_checked() -> None:
+def test_parameters_are_checked() -> None:
     check_parameter(limited, "cpu", using({"cpu": "1", "memory": "1"}))
     check_parameter(limited, "memory", using({"cpu": "1", "memory": "1"}))
     for parameters in ({"cpu": 2}, {"memory": None}, {"exempt_images": "nginx"}, {"disk": "1"}):

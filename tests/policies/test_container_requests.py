@@ -6,7 +6,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .objects import message, spec_of
+from .pods import message, pod_spec
 from .resources import check_parameter, check_resizing, check_resources, using
 
 [container_requests] = load(["library:container_requests"])
@@ -36,25 +36,25 @@ REQUESTS: list[tuple[Json, Json | None, Json | None, str | None]] = [
 
 
 @pytest.mark.parametrize(("parameters", "requests", "limits", "problem"), REQUESTS, ids=repr)
-def test_requests_are_set_and_within_bounds(
+def test_requests_are_compared(
     parameters: Json, requests: Json | None, limits: Json | None, problem: str | None
 ) -> None:
-    assert message(container_requests.bind(**parameters), spec_of(using(limits, requests))) == problem
+    assert message(container_requests.bind(**parameters), pod_spec(using(limits, requests))) == problem
 
 
 @pytest.mark.parametrize("value", ["1GB", "", True, [], {}], ids=repr)
-def test_a_request_that_is_no_quantity_is_denied(value: Any) -> None:
-    problem = message(container_requests, spec_of(using(None, {"cpu": "1", "memory": value}))) or ""
+def test_an_invalid_request_is_denied(value: Any) -> None:
+    problem = message(container_requests, pod_spec(using(None, {"cpu": "1", "memory": value}))) or ""
     assert problem.startswith(f"{MEMORY} is an invalid quantity {value!r}: ")
 
 
-def test_everywhere() -> None:
+def test_all_objects() -> None:
     good, bad = using(None, {"cpu": "1", "memory": "1Gi"}), using(None, {"cpu": "1", "memory": "8Gi"})
     check_resources(bounded, good, bad, {}, {"x": "y"})
     check_resizing(bounded, good, bad)
 
 
-def test_its_parameters_are_checked() -> None:
+def test_parameters_are_checked() -> None:
     check_parameter(bounded, "cpu", using({"cpu": "1", "memory": "1"}))
     check_parameter(bounded, "memory", using({"cpu": "1", "memory": "1"}))
     for parameters in ({"cpu": 2}, {"memory": None}, {"exempt_images": "nginx"}):

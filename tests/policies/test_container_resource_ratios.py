@@ -6,7 +6,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .objects import message, spec_of
+from .pods import message, pod_spec
 from .resources import check_parameter, check_resizing, check_resources, using
 
 [container_resource_ratios] = load(["library:container_resource_ratios"])
@@ -56,21 +56,21 @@ CASES: list[tuple[Json, Json | None, Json | None, str | None]] = [
 
 
 @pytest.mark.parametrize(("parameters", "limits", "requests", "problem"), CASES, ids=repr)
-def test_limits_stay_near_requests(
-    parameters: Json, limits: Json | None, requests: Json | None, problem: str | None
-) -> None:
-    found = message(container_resource_ratios.bind(**parameters), spec_of(using(limits, requests)))
-    assert found is None if problem is None else (found or "").startswith(f"container app: resources.limits.{problem}")
+def test_ratios_are_compared(parameters: Json, limits: Json | None, requests: Json | None, problem: str | None) -> None:
+    denial = message(container_resource_ratios.bind(**parameters), pod_spec(using(limits, requests)))
+    assert (
+        denial is None if problem is None else (denial or "").startswith(f"container app: resources.limits.{problem}")
+    )
 
 
-def test_everywhere() -> None:
+def test_all_objects() -> None:
     good, bad = using({"cpu": "1", "memory": "1"}), using({"cpu": "1", "memory": "3"}, {"memory": "1"})
     check_resources(container_resource_ratios, good, bad)
     check_resizing(container_resource_ratios, good, bad)
 
 
 @pytest.mark.parametrize("value", [2, None, ["2"]], ids=repr)
-def test_its_parameters_are_checked(value: Any) -> None:
+def test_parameters_are_checked(value: Any) -> None:
     check_parameter(container_resource_ratios, "ratio", using({"cpu": "1", "memory": "1"}))
     check_parameter(container_resource_ratios, "cpu_ratio", using({"cpu": "1", "memory": "1"}))
     for name in ("ratio", "cpu_ratio", "exempt_images"):

@@ -6,7 +6,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .objects import message, spec_of
+from .pods import message, pod_spec
 from .resources import check_resizing, check_resources, using
 
 [container_resources] = load(["library:container_resources"])
@@ -47,21 +47,21 @@ def test_resources_are_required(
     limits: list[str], requests: list[str], limited: Json | None, requested: Json | None, problem: str | None
 ) -> None:
     policy = container_resources.bind(limits=limits, requests=requests)
-    assert message(policy, spec_of(using(limited, requested))) == problem
+    assert message(policy, pod_spec(using(limited, requested))) == problem
 
 
 def test_cpu_and_memory_are_required_by_default() -> None:
-    assert message(container_resources, spec_of(using(BOTH, BOTH))) is None
-    assert (message(container_resources, spec_of(using())) or "").count("is missing") == 4
+    assert message(container_resources, pod_spec(using(BOTH, BOTH))) is None
+    assert (message(container_resources, pod_spec(using())) or "").count("is missing") == 4
 
 
-def test_everywhere() -> None:
+def test_all_objects() -> None:
     check_resources(container_resources, using(BOTH), using({"cpu": "1"}))
     check_resizing(container_resources, using(BOTH), using({"cpu": "1"}))
 
 
 @pytest.mark.parametrize("name", ["limits", "requests", "exempt_images"])
 @pytest.mark.parametrize("value", ["cpu", None, [5], {"cpu": "1"}], ids=repr)
-def test_its_parameters_are_checked(name: str, value: Any) -> None:
+def test_parameters_are_checked(name: str, value: Any) -> None:
     with pytest.raises(ConfigurationError):
         container_resources.bind(**{name: value})

@@ -7,8 +7,8 @@ from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.policy.loader import load
 
 from ..support.builders import Json, admission_review, pod, recorded
-from .mutations import stored
-from .objects import SHAPES, container
+from .mutations import mutated_object
+from .pods import SHAPES, container
 
 [default_resources] = load(["library:default_resources"])
 
@@ -16,7 +16,7 @@ REQUESTS = {"cpu": "100m", "memory": "64Mi"}
 LIMITS = {"memory": "128Mi"}
 BOTH = {"requests": REQUESTS, "limits": LIMITS}
 
-# Parameters, the resources of a container, and what becomes of them.
+# Parameters, and the resources of a container before and after.
 RESOURCES: list[tuple[Json, Any, Any]] = [
     (BOTH, ..., BOTH),
     (BOTH, None, BOTH),
@@ -59,37 +59,37 @@ def having(resources: Any) -> Json:
 
 @pytest.mark.parametrize("list_", ["containers", "initContainers"])
 @pytest.mark.parametrize(("parameters", "resources", "result"), RESOURCES, ids=repr)
-def test_what_is_missing_is_filled_in(parameters: Json, resources: Any, result: Any, list_: str) -> None:
+def test_missing_values_are_set(parameters: Json, resources: Any, result: Any, list_: str) -> None:
     policy = default_resources.bind(**parameters)
     obj = pod(**{"containers": [], list_: [having(resources)]})
-    assert stored(policy, obj) == pod(**{"containers": [], list_: [having(result)]})
+    assert mutated_object(policy, obj) == pod(**{"containers": [], list_: [having(result)]})
 
 
-def test_every_container_gets_its_own() -> None:
+def test_each_container_is_changed_separately() -> None:
     full = having({"requests": {"cpu": "1", "memory": "1Mi"}})
     spec = {
         "containers": [container("a"), full, container("b")],
         "initContainers": [container("c", restartPolicy="Always")],
     }
-    result = stored(default_resources, pod(**spec))["spec"]
+    result = mutated_object(default_resources, pod(**spec))["spec"]
     given = {"requests": {"cpu": "100m", "memory": "128Mi"}}
     assert result["containers"] == [container("a", resources=given), full, container("b", resources=given)]
     assert result["initContainers"] == [container("c", restartPolicy="Always", resources=given)]
 
 
-def test_ephemeral_containers_may_have_none() -> None:
+def test_ephemeral_containers_are_not_changed() -> None:
     obj = pod(containers=[], ephemeralContainers=[container()])
-    assert stored(default_resources.bind(**BOTH), obj) == obj
+    assert mutated_object(default_resources.bind(**BOTH), obj) == obj
 
 
-def test_pods_with_resources_for_the_whole_are_left_alone() -> None:
+def test_pods_with_resources_of_the_pod_are_not_changed() -> None:
     obj = pod(resources={"limits": {"cpu": "1"}})
-    assert stored(default_resources.bind(**BOTH), obj) == obj
-    assert stored(default_resources, pod(resources={})) != pod(resources={})
+    assert mutated_object(default_resources.bind(**BOTH), obj) == obj
+    assert mutated_object(default_resources, pod(resources={})) != pod(resources={})
 
 
 @pytest.mark.parametrize(
-    ("request_", "wanted"),
+    ("request_", "expected"),
     [
         ({}, True),
         ({"operation": "UPDATE"}, False),
@@ -98,39 +98,39 @@ def test_pods_with_resources_for_the_whole_are_left_alone() -> None:
         ({"resource": "apps/v1/deployments"}, False),
     ],
 )
-def test_it_asks_about_new_pods_alone(request_: Json, wanted: bool) -> None:
-    assert default_resources.match.matches_resource(admission_review(**request_)) is wanted
+def test_it_matches_only_new_pods(request_: Json, expected: bool) -> None:
+    assert default_resources.match.matches_resource(admission_review(**request_)) is expected
 
 
-@pytest.mark.parametrize("shape", [each for each in SHAPES if each != {}], ids=repr)
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape != {}], ids=repr)
 @pytest.mark.parametrize("place", ["resources", "requests", "limits"])
-def test_misshapen_resources_are_denied(place: str, shape: Any) -> None:
+def test_malformed_resources_are_denied(place: str, shape: Any) -> None:
     resources = shape if place == "resources" else {place: shape}
     if shape == {"x": "y"}:
         return
     with pytest.raises(MalformedReview, match="must be an object"):
-        stored(default_resources.bind(**BOTH), pod(containers=[having(resources)]))
+        mutated_object(default_resources.bind(**BOTH), pod(containers=[having(resources)]))
 
 
 @pytest.mark.parametrize(
     "obj", [{}, {"spec": []}, pod(containers="x"), pod(containers=["x"]), pod(resources=[])], ids=repr
 )
-def test_what_is_no_pod_is_left_or_denied(obj: Json) -> None:
+def test_objects_without_a_spec_are_unchanged_or_denied(obj: Json) -> None:
     try:
-        outcome = stored(default_resources, obj)
+        outcome = mutated_object(default_resources, obj)
     except MalformedReview:
         return
     assert outcome == obj or isinstance(outcome, Deny)
 
 
-def test_an_amount_that_is_none_is_denied() -> None:
+def test_an_invalid_quantity_is_denied() -> None:
     resources = {"requests": {"memory": "much"}}
-    assert isinstance(stored(default_resources.bind(**BOTH), pod(containers=[having(resources)])), Deny)
+    assert isinstance(mutated_object(default_resources.bind(**BOTH), pod(containers=[having(resources)])), Deny)
 
 
 @pytest.mark.parametrize("name", ["requests", "limits"])
 @pytest.mark.parametrize("value", ["cpu=1", ["cpu"], {"cpu": 1}, None], ids=repr)
-def test_its_parameters_are_checked(name: str, value: Any) -> None:
+def test_parameters_are_checked(name: str, value: Any) -> None:
     with pytest.raises(ConfigurationError):
         default_resources.bind(**{name: value})
 
@@ -139,9 +139,9 @@ def all_of(obj: Json) -> list[Json]:
     return [*obj["spec"]["containers"], *obj["spec"]["initContainers"]]
 
 
-def test_nothing_else_of_a_real_pod_is_changed() -> None:
+def test_nothing_else_in_a_pod_is_changed() -> None:
     obj = recorded("/mutate")["009-mutate-create-pods"]["request"]["object"]
-    result = stored(default_resources, obj)
+    result = mutated_object(default_resources, obj)
     assert obj["spec"]["initContainers"]
     for was, now in zip(*map(all_of, (obj, result)), strict=True):
         resources = was.pop("resources", {})

@@ -18,7 +18,7 @@ CONTAINER = {"name": "app", "image": "a", "securityContext": {"seccompProfile": 
 
 
 def mutated(body: Json, policy: AnyPolicy = default_seccomp) -> Json:
-    """The response to a body, with the object as it would be stored."""
+    """Return the response to a request, with the object as it would be stored."""
     review = admission_codec.CODEC.decode(written(body))
     return accept_admission(body, reply("mutating", review, decide(review, policy)), mutating=True)
 
@@ -40,7 +40,7 @@ CONTEXTS: list[tuple[Json, Json]] = [
 
 
 @pytest.mark.parametrize(("spec", "context"), CONTEXTS, ids=repr)
-def test_pods_without_a_profile_get_one(spec: Json, context: Json) -> None:
+def test_a_missing_profile_is_set(spec: Json, context: Json) -> None:
     body = admission_body(obj=pod(**spec))
     response = mutated(body)
     assert response["object"] == pod(**{**spec, "securityContext": context})
@@ -48,24 +48,24 @@ def test_pods_without_a_profile_get_one(spec: Json, context: Json) -> None:
     assert "patch" not in mutated(admission_body(obj=response["object"]))
 
 
-def test_the_profile_may_be_another() -> None:
+def test_the_profile_is_a_parameter() -> None:
     response = mutated(admission_body(obj=pod()), default_seccomp.bind(profile="Unconfined"))
     assert response["object"]["spec"]["securityContext"] == {"seccompProfile": {"type": "Unconfined"}}
 
 
 @pytest.mark.parametrize("profile", ["Localhost", "runtimedefault", "", None, 5], ids=repr)
-def test_its_parameters_are_checked(profile: Any) -> None:
+def test_parameters_are_checked(profile: Any) -> None:
     with pytest.raises(ConfigurationError):
         default_seccomp.bind(profile=profile)
 
 
-def test_windows_pods_which_may_have_no_profile_get_none() -> None:
+def test_pods_for_windows_are_not_changed() -> None:
     assert "patch" not in mutated(admission_body(obj=pod(os={"name": "windows"})))
     assert "patch" in mutated(admission_body(obj=pod(os={"name": "linux"})))
 
 
 @pytest.mark.parametrize(
-    ("request_", "wanted"),
+    ("request_", "expected"),
     [
         ({}, True),
         ({"operation": "UPDATE"}, False),
@@ -77,12 +77,12 @@ def test_windows_pods_which_may_have_no_profile_get_none() -> None:
         ({"operation": "UPDATE", "subResource": "ephemeralcontainers"}, False),
     ],
 )
-def test_it_asks_about_new_pods_alone(request_: Json, wanted: bool) -> None:
-    assert default_seccomp.match.matches_resource(admission_review(**request_)) is wanted
+def test_it_matches_only_new_pods(request_: Json, expected: bool) -> None:
+    assert default_seccomp.match.matches_resource(admission_review(**request_)) is expected
 
 
 @pytest.mark.parametrize("obj", [{}, {"spec": None}, None], ids=repr)
-def test_what_is_no_pod_is_denied(obj: Any) -> None:
+def test_pods_without_a_spec_are_denied(obj: Any) -> None:
     outcome = decide(admission_review(obj=obj), default_seccomp).outcome
     assert isinstance(outcome, Deny)
     assert (outcome.code, outcome.message) == (422, "spec is missing: a pod must have one")
@@ -106,7 +106,7 @@ def test_a_misshapen_pod_is_malformed(obj: Json, message: str) -> None:
     assert caught.value.code == 422
 
 
-def test_nothing_else_of_a_real_pod_is_changed() -> None:
+def test_nothing_else_in_a_pod_is_changed() -> None:
     body = recorded("/mutate")["009-mutate-create-pods"]
     spec = body["request"]["object"]["spec"]
     stored = mutated(body)["object"]

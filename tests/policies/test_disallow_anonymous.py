@@ -6,7 +6,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .kinds import check_requests, check_shapes, message
+from .other_objects import check_requests, check_shapes, message
 
 [disallow_anonymous] = load(["library:disallow_anonymous"])
 
@@ -80,6 +80,6 @@ def test_shapes() -> None:
     [{"allowed_roles": "view"}, {"allowed_roles": [5]}, {"allowed_roles": None}, {"disallow_authenticated": "yes"}],
     ids=repr,
 )
-def test_its_parameters_are_checked(parameters: Any) -> None:
+def test_parameters_are_checked(parameters: Any) -> None:
     with pytest.raises(ConfigurationError):
         disallow_anonymous.bind(**parameters)

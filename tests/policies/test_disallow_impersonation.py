@@ -68,7 +68,7 @@ def test_impersonation(parameters: Json, spec: Json, message: str | None, verb: 
 
 
 @pytest.mark.parametrize(
-    ("spec", "wanted"),
+    ("spec", "expected"),
     [
         ({}, True),
         ({"resource": "groups"}, True),
@@ -83,17 +83,17 @@ def test_impersonation(parameters: Json, spec: Json, message: str | None, verb: 
     ],
     ids=repr,
 )
-def test_it_asks_about_impersonation_alone(spec: Json, wanted: bool) -> None:
-    assert disallow_impersonation.match.matches_resource(impersonating(**{"name": "joe", **spec})) is wanted
+def test_it_matches_only_impersonation(spec: Json, expected: bool) -> None:
+    assert disallow_impersonation.match.matches_resource(impersonating(**{"name": "joe", **spec})) is expected
 
 
-def test_it_asks_about_no_paths() -> None:
+def test_it_matches_no_paths() -> None:
     review = access_review(nonResourceAttributes={"path": "/users", "verb": "impersonate"})
     assert not disallow_impersonation.match.matches_resource(review)
 
 
 @pytest.mark.parametrize("name", ["names", "except_users", "except_groups"])
 @pytest.mark.parametrize("value", ["system:*", [5], None], ids=repr)
-def test_its_parameters_are_checked(name: str, value: Any) -> None:
+def test_parameters_are_checked(name: str, value: Any) -> None:
     with pytest.raises(ConfigurationError):
         disallow_impersonation.bind(**{name: value})

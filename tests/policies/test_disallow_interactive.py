@@ -6,7 +6,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .objects import check_containers, check_everywhere, check_exemptions, check_shapes, container, message, spec_of
+from .pods import check_all_kinds, check_containers, check_exemptions, check_shapes, container, message, pod_spec
 
 [disallow_interactive] = load(["library:disallow_interactive"])
 
@@ -25,27 +25,27 @@ CASES: list[tuple[Json, str | None]] = [
 
 @pytest.mark.parametrize(("fields", "problem"), CASES, ids=repr)
 def test_containers_are_not_interactive(fields: Json, problem: str | None) -> None:
-    assert message(disallow_interactive, spec_of(container(**fields))) == problem
+    assert message(disallow_interactive, pod_spec(container(**fields))) == problem
 
 
-def test_everywhere() -> None:
+def test_all_objects() -> None:
     good, bad = container(stdin=False), container(tty=True)
-    check_everywhere(disallow_interactive, spec_of(good), spec_of(bad))
+    check_all_kinds(disallow_interactive, pod_spec(good), pod_spec(bad))
     check_containers(disallow_interactive, good, bad)
     check_exemptions(disallow_interactive, bad)
-    check_shapes(disallow_interactive, spec_of(good), "containers/0/stdin", False)
-    check_shapes(disallow_interactive, spec_of(good), "containers/0/tty", False)
-    check_shapes(disallow_interactive, spec_of(good), "containers", [])
+    check_shapes(disallow_interactive, pod_spec(good), "containers/0/stdin", False)
+    check_shapes(disallow_interactive, pod_spec(good), "containers/0/tty", False)
+    check_shapes(disallow_interactive, pod_spec(good), "containers", [])
 
 
-def test_what_another_field_allowed_before_it_allows_no_more() -> None:
+def test_a_violation_that_another_field_allowed_is_new() -> None:
     assert (
-        message(disallow_interactive, spec_of(container(tty=True, stdin=True)), old=spec_of(container(tty=True)))
+        message(disallow_interactive, pod_spec(container(tty=True, stdin=True)), old=pod_spec(container(tty=True)))
         == STDIN
     )
 
 
 @pytest.mark.parametrize("value", ["nginx", None, [5]], ids=repr)
-def test_its_parameters_are_checked(value: Any) -> None:
+def test_parameters_are_checked(value: Any) -> None:
     with pytest.raises(ConfigurationError):
         disallow_interactive.bind(exempt_images=value)

@@ -7,7 +7,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from .images import check_images, volume
-from .objects import check_containers, check_everywhere, container, judged, message, spec_of
+from .pods import check_all_kinds, check_containers, container, decide_on_pod, message, pod_spec
 
 [disallowed_repos] = load(["library:disallowed_repos"])
 
@@ -40,34 +40,34 @@ REPOS: list[tuple[list[str], list[str], list[str]]] = [
 def test_images_from_the_repositories_are_denied(repos: list[str], good: list[str], bad: list[str]) -> None:
     policy = disallowed_repos.bind(repos=repos)
     for image in good:
-        assert message(policy, spec_of(container(image=image))) is None, image
+        assert message(policy, pod_spec(container(image=image))) is None, image
     for image in bad:
-        problem = message(policy, spec_of(container(image=image))) or ""
+        problem = message(policy, pod_spec(container(image=image))) or ""
         assert problem.startswith(f"container app: image {image} must not come from "), image
 
 
 @pytest.mark.parametrize("image", ["", "k8s.gcr.io//pause", " k8s.gcr.io/pause", "https://k8s.gcr.io/pause", "A"])
 def test_invalid_images_are_denied(image: str) -> None:
     assert (
-        message(disallowed_repos, spec_of(container(image=image)))
+        message(disallowed_repos, pod_spec(container(image=image)))
         == f"container app: {image!r} is not a valid image reference"
     )
 
 
-def test_everywhere() -> None:
+def test_all_objects() -> None:
     good, bad = container(image="nginx"), container(image="k8s.gcr.io/pause")
-    check_everywhere(disallowed_repos, spec_of(good), spec_of(bad))
-    check_everywhere(disallowed_repos, spec_of(good), spec_of(good, volumes=[volume("k8s.gcr.io/pause")]))
+    check_all_kinds(disallowed_repos, pod_spec(good), pod_spec(bad))
+    check_all_kinds(disallowed_repos, pod_spec(good), pod_spec(good, volumes=[volume("k8s.gcr.io/pause")]))
     check_containers(disallowed_repos, good, bad)
     check_images(disallowed_repos, "nginx", "k8s.gcr.io/pause")
 
 
 @pytest.mark.parametrize("repo", ["", "*", "good.io/*", "good.io:x/", "good.io/a:1", "https://good.io"])
 def test_invalid_repositories_deny_everything(repo: str) -> None:
-    assert isinstance(judged(disallowed_repos.bind(repos=[repo]), spec_of(container(image="nginx"))), Deny)
+    assert isinstance(decide_on_pod(disallowed_repos.bind(repos=[repo]), pod_spec(container(image="nginx"))), Deny)
 
 
 @pytest.mark.parametrize("repos", ["good.io", [5], None, {"good.io": True}], ids=repr)
-def test_its_parameters_are_checked(repos: Any) -> None:
+def test_parameters_are_checked(repos: Any) -> None:
     with pytest.raises(ConfigurationError):
         disallowed_repos.bind(repos=repos)

@@ -6,7 +6,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from .images import check_images, volume
-from .objects import check_containers, check_everywhere, check_exemptions, container, message, spec_of
+from .pods import check_all_kinds, check_containers, check_exemptions, container, message, pod_spec
 
 [disallowed_tags] = load(["library:disallowed_tags"])
 
@@ -54,15 +54,15 @@ IMAGES: list[tuple[list[str], list[str], dict[str, str]]] = [
 def test_tags_are_denied(tags: list[str], good: list[str], bad: dict[str, str]) -> None:
     policy = disallowed_tags.bind(tags=tags)
     for image in good:
-        assert message(policy, spec_of(container(image=image))) is None, image
+        assert message(policy, pod_spec(container(image=image))) is None, image
     for image, problem in bad.items():
-        assert message(policy, spec_of(container(image=image))) == f"container app: {problem}", image
+        assert message(policy, pod_spec(container(image=image))) == f"container app: {problem}", image
 
 
-def test_everywhere() -> None:
+def test_all_objects() -> None:
     good, bad = container(image="nginx:2"), container(image="nginx:latest")
-    check_everywhere(disallowed_tags, spec_of(good), spec_of(bad))
-    check_everywhere(disallowed_tags, spec_of(volumes=[volume("nginx:2")]), spec_of(volumes=[volume("nginx")]))
+    check_all_kinds(disallowed_tags, pod_spec(good), pod_spec(bad))
+    check_all_kinds(disallowed_tags, pod_spec(volumes=[volume("nginx:2")]), pod_spec(volumes=[volume("nginx")]))
     check_containers(disallowed_tags, good, bad)
     check_images(disallowed_tags, "nginx:2", "nginx:latest")
     check_exemptions(disallowed_tags.bind(tags=["1", "2", "12", "latest"]), bad)
@@ -71,12 +71,12 @@ def test_everywhere() -> None:
 def test_exempt_images_may_have_any_tag_or_none() -> None:
     policy = disallowed_tags.bind(exempt_images=["nginx", "registry.example.com/*"])
     for image in ("nginx", "nginx:latest", "registry.example.com/web"):
-        assert message(policy, spec_of(container(image=image), volumes=[volume(image)])) is None
-    assert message(policy, spec_of(container(image="registry.example.com.evil.org/web")))
+        assert message(policy, pod_spec(container(image=image), volumes=[volume(image)])) is None
+    assert message(policy, pod_spec(container(image="registry.example.com.evil.org/web")))
 
 
 @pytest.mark.parametrize("name", ["tags", "exempt_images"])
 @pytest.mark.parametrize("value", ["latest", None, [5]], ids=repr)
-def test_its_parameters_are_checked(name: str, value: Any) -> None:
+def test_parameters_are_checked(name: str, value: Any) -> None:
     with pytest.raises(ConfigurationError):
         disallowed_tags.bind(**{name: value})

@@ -1,4 +1,4 @@
-"""What the bundled policies say of themselves is so: their parameters, and what becomes of their examples."""
+"""Docstrings of bundled policies: they list the parameters, and their examples are correct."""
 
 import ast
 import inspect
@@ -15,11 +15,11 @@ from webhooks.reviews.kinds import Kind
 
 from ..support.builders import CODECS, AnyPolicy, Json, access_body, admission_body, decide, image_body, reply, written
 from ..support.caller import accept_admission, accept_authorization, accept_images
-from .objects import RESOURCES, bearing, spec_of
+from .pods import RESOURCES, make_object, pod_spec
 
 every_policy = pytest.mark.parametrize("name", bundled_files())
 
-# What examples say comes of them, by the kind of policy: what must not come of it, and what must.
+# The outcomes that the examples must have by kind of policy: one without an effect, and one with an effect.
 OUTCOMES: dict[Kind, tuple[set[str], set[str]]] = {
     "validating": ({"Allowed"}, {"Denied"}),
     "mutating": ({"Unchanged"}, {"Changed"}),
@@ -30,27 +30,27 @@ MORE: dict[Kind, set[str]] = {"mutating": {"Denied"}, "authorizing": {"Allowed"}
 
 
 def policy_of(name: str, example: Example) -> AnyPolicy:
-    """The policy with the parameters that an example names."""
+    """Return the policy with the parameters of an example."""
     call = ast.parse(f"f({example.parameters})", mode="eval").body
     assert isinstance(call, ast.Call)
     assert not call.args
     [policy] = load([f"library:{name}"])
-    return policy.bind(**{str(each.arg): ast.literal_eval(each.value) for each in call.keywords})
+    return policy.bind(**{str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords})
 
 
-def merged(minimal: Any, shown: Any) -> Any:
-    """An object with what an example shows of it; lists are shown whole."""
-    if not (isinstance(minimal, dict) and isinstance(shown, dict)):
-        return shown
-    return {**minimal, **{key: merged(minimal.get(key), value) for key, value in shown.items()}}
+def merge(minimal: Any, example: Any) -> Any:
+    """Merge an object with the fields of an example; lists are replaced."""
+    if not (isinstance(minimal, dict) and isinstance(example, dict)):
+        return example
+    return {**minimal, **{key: merge(minimal.get(key), value) for key, value in example.items()}}
 
 
-def whole(shown: Json) -> Json:
-    """The object of which an example shows what matters."""
-    kind = shown.get("kind", "Pod")
-    if kind in RESOURCES and "." not in shown.get("apiVersion", ""):
-        return merged(bearing(kind, spec_of()), shown)
-    return merged({"apiVersion": "v1", "kind": kind, "metadata": {"name": "web"}}, shown)
+def complete(example: Json) -> Json:
+    """Complete the object of an example, which has only the relevant fields."""
+    kind = example.get("kind", "Pod")
+    if kind in RESOURCES and "." not in example.get("apiVersion", ""):
+        return merge(make_object(kind, pod_spec()), example)
+    return merge({"apiVersion": "v1", "kind": kind, "metadata": {"name": "web"}}, example)
 
 
 def plural(kind: str) -> str:
@@ -60,17 +60,17 @@ def plural(kind: str) -> str:
     return f"{word}es" if word.endswith(("s", "x", "ch")) else f"{word}s"
 
 
-def asked(policy: AnyPolicy, obj: Json) -> Json:
-    """A request to store the object, or the first of the operations that the policy asks about."""
-    operations = [each for each in ("CREATE", "UPDATE", "CONNECT", "DELETE") if each in policy.match.operations]
+def request_body(policy: AnyPolicy, obj: Json) -> Json:
+    """Return a request for the object with the first operation that the policy matches."""
+    operation = next(name for name in ("CREATE", "UPDATE", "CONNECT", "DELETE") if name in policy.match.operations)
     group, _, version = obj["apiVersion"].rpartition("/")
     kind, resource, subresource = obj["kind"], plural(obj["kind"]), ""
     if kind.startswith("Pod") and kind.endswith("Options"):
         resource, subresource = "pods", kind.removeprefix("Pod").removesuffix("Options").lower()
     return admission_body(
-        operations[0],
-        None if operations[0] == "DELETE" else obj,
-        old=obj if operations[0] == "DELETE" else None,
+        operation,
+        None if operation == "DELETE" else obj,
+        old=obj if operation == "DELETE" else None,
         resource=f"{group}/{version}/{resource}".removeprefix("/"),
         kind={"group": group, "version": version, "kind": kind},
         namespace=obj["metadata"].get("namespace", "default") if "metadata" in obj else "default",
@@ -79,8 +79,8 @@ def asked(policy: AnyPolicy, obj: Json) -> Json:
     )
 
 
-def answered(policy: AnyPolicy, body: Json) -> tuple[Any, bytes]:
-    """What the policy says to a request that it wants, and the answer's body."""
+def evaluate(policy: AnyPolicy, body: Json) -> tuple[Any, bytes]:
+    """Return the outcome of the policy for a request that it matches, and the body of the response."""
     review = CODECS[policy.kind].decode(written(body))
     assert policy.match.matches_resource(review)
     assert policy.match.matches(review)
@@ -90,10 +90,10 @@ def answered(policy: AnyPolicy, body: Json) -> tuple[Any, bytes]:
 
 
 def check_admission(policy: AnyPolicy, example: Example) -> None:
-    before, *rest = [whole(shown) for shown in yaml.safe_load_all(example.text)]
+    before, *rest = [complete(example) for example in yaml.safe_load_all(example.text)]
     assert policy.kind == "mutating" or not rest
-    body = asked(policy, before)
-    outcome, answer = answered(policy, body)
+    body = request_body(policy, before)
+    outcome, answer = evaluate(policy, body)
     response = accept_admission(body, answer, mutating=policy.kind == "mutating")
     assert isinstance(outcome, Deny if example.outcome == "Denied" else Allow)
     assert ("patch" in response) is (example.outcome == "Changed")
@@ -102,15 +102,15 @@ def check_admission(policy: AnyPolicy, example: Example) -> None:
 
 
 def check_access(policy: AnyPolicy, example: Example) -> None:
-    body = merged(access_body(groups=["system:authenticated"]), yaml.safe_load(example.text))
-    outcome, answer = answered(policy, body)
+    body = merge(access_body(groups=["system:authenticated"]), yaml.safe_load(example.text))
+    outcome, answer = evaluate(policy, body)
     accept_authorization(body, answer)
     assert isinstance(outcome, {"Denied": Deny, "Allowed": Allow}.get(example.outcome, NoOpinion))
 
 
 def check_images(policy: AnyPolicy, example: Example) -> None:
-    body = merged(image_body(), yaml.safe_load(example.text))
-    outcome, answer = answered(policy, body)
+    body = merge(image_body(), yaml.safe_load(example.text))
+    outcome, answer = evaluate(policy, body)
     accept_images(body, answer)
     assert isinstance(outcome, Deny if example.outcome == "Denied" else Allow)
 
@@ -123,26 +123,26 @@ CHECKS = {
 
 
 @every_policy
-def test_its_parts_are_there(name: str) -> None:
-    found = load_doc(name)
-    without, with_ = OUTCOMES[found.kind]
-    outcomes = {example.outcome for example in found.examples}
+def test_docstrings_are_complete(name: str) -> None:
+    doc = load_doc(name)
+    without, with_ = OUTCOMES[doc.kind]
+    outcomes = {example.outcome for example in doc.examples}
     assert outcomes & without, f"no example of {without}"
     assert outcomes & with_, f"no example of {with_}"
-    assert outcomes <= without | with_ | MORE.get(found.kind, set())
-    assert all(example.text for example in found.examples)
+    assert outcomes <= without | with_ | MORE.get(doc.kind, set())
+    assert all(example.text for example in doc.examples)
 
 
 @every_policy
-def test_its_parameters_are_those_of_the_function(name: str) -> None:
+def test_docstrings_list_the_parameters(name: str) -> None:
     [policy] = load([f"library:{name}"])
     _, *parameters = inspect.signature(policy.function).parameters.values()
-    assert [each.name for each in load_doc(name).parameters] == [each.name for each in parameters]
-    assert all(each.default is not each.empty for each in parameters)
+    assert [parameter.name for parameter in load_doc(name).parameters] == [parameter.name for parameter in parameters]
+    assert all(parameter.default is not parameter.empty for parameter in parameters)
 
 
 @every_policy
-def test_its_examples_are_so(name: str) -> None:
+def test_examples_are_correct(name: str) -> None:
     for example in load_doc(name).examples:
         policy = policy_of(name, example)
         CHECKS[CODECS[policy.kind]](policy, example)

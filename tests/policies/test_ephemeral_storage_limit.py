@@ -6,7 +6,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .objects import container, message, spec_of
+from .pods import container, message, pod_spec
 from .resources import check_parameter, check_resources, using
 
 [ephemeral_storage_limit] = load(["library:ephemeral_storage_limit"])
@@ -29,23 +29,23 @@ CASES: list[tuple[str, Json, str | None]] = [
 
 
 @pytest.mark.parametrize(("most", "bad", "problem"), CASES, ids=repr)
-def test_disk_space_is_limited(most: str, bad: Json, problem: str | None) -> None:
-    assert message(ephemeral_storage_limit.bind(ephemeral_storage=most), spec_of(bad)) == problem
+def test_limits_are_compared(most: str, bad: Json, problem: str | None) -> None:
+    assert message(ephemeral_storage_limit.bind(ephemeral_storage=most), pod_spec(bad)) == problem
 
 
 @pytest.mark.parametrize("value", ["1GB", "", True, [], {}], ids=repr)
-def test_a_limit_that_is_no_quantity_is_denied(value: Any) -> None:
-    problem = message(ephemeral_storage_limit, spec_of(using({"ephemeral-storage": value}))) or ""
+def test_an_invalid_limit_is_denied(value: Any) -> None:
+    problem = message(ephemeral_storage_limit, pod_spec(using({"ephemeral-storage": value}))) or ""
     assert problem.startswith(f"{LIMIT} is an invalid quantity {value!r}: ")
 
 
-def test_everywhere() -> None:
+def test_all_objects() -> None:
     good = using({"ephemeral-storage": "1Gi"})
     check_resources(ephemeral_storage_limit, good, using({"memory": "1Gi"}))
     check_resources(ephemeral_storage_limit.bind(ephemeral_storage="1Gi"), good, using({"ephemeral-storage": "2Gi"}))
 
 
-def test_its_parameters_are_checked() -> None:
+def test_parameters_are_checked() -> None:
     check_parameter(ephemeral_storage_limit, "ephemeral_storage", using({"ephemeral-storage": "1"}))
     for parameters in ({"ephemeral_storage": 1}, {"ephemeral_storage": None}, {"exempt_images": "nginx"}):
         with pytest.raises(ConfigurationError):

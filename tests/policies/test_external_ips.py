@@ -7,7 +7,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import decide
-from .kinds import asked, check_requests, check_shapes, message, service
+from .other_objects import check_requests, check_shapes, message, review_for, service
 
 [external_ips] = load(["library:external_ips"])
 
@@ -52,10 +52,10 @@ def test_requests() -> None:
 @pytest.mark.parametrize("address", ["203.0.113.0/24", "web", ""])
 def test_invalid_parameters_deny_everything(address: str) -> None:
     policy = external_ips.bind(allowed_ips=[address])
-    assert isinstance(decide(asked(service(externalIPs=["203.0.113.7"])), policy).outcome, Deny)
+    assert isinstance(decide(review_for(service(externalIPs=["203.0.113.7"])), policy).outcome, Deny)
 
 
 @pytest.mark.parametrize("value", ["203.0.113.7", None, [5]], ids=repr)
-def test_its_parameters_are_checked(value: Any) -> None:
+def test_parameters_are_checked(value: Any) -> None:
     with pytest.raises(ConfigurationError):
         external_ips.bind(allowed_ips=value)

@@ -6,20 +6,20 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .objects import check_everywhere, check_shapes, message, spec_of
+from .pods import check_all_kinds, check_shapes, message, pod_spec
 
 [flex_volumes] = load(["library:flex_volumes"])
 
 
 def driven(*drivers: Any) -> Json:
-    return spec_of(
-        volumes=[{"name": f"v{index}", "flexVolume": {"driver": each}} for index, each in enumerate(drivers)]
+    return pod_spec(
+        volumes=[{"name": f"v{index}", "flexVolume": {"driver": driver}} for index, driver in enumerate(drivers)]
     )
 
 
 CASES: list[tuple[Json, list[str], str | None]] = [
-    (spec_of(), [], None),
-    (spec_of(volumes=[{"name": "a", "hostPath": {"path": "/"}}, {"name": "b", "flexVolume": None}]), [], None),
+    (pod_spec(), [], None),
+    (pod_spec(volumes=[{"name": "a", "hostPath": {"path": "/"}}, {"name": "b", "flexVolume": None}]), [], None),
     (driven("x/lvm"), ["x/lvm"], None),
     (driven("x/lvm", "x/cifs"), ["x/cifs", "x/lvm"], None),
     (driven("x/lvm"), [], "volume v0: flexVolume.driver must be an allowed driver, not x/lvm"),
@@ -34,19 +34,19 @@ CASES: list[tuple[Json, list[str], str | None]] = [
 
 @pytest.mark.parametrize(("spec", "drivers", "problem"), CASES, ids=repr)
 def test_drivers_are_compared(spec: Json, drivers: list[str], problem: str | None) -> None:
-    assert message(flex_volumes.bind(allowed_flex_volumes=[{"driver": each} for each in drivers]), spec) == problem
+    assert message(flex_volumes.bind(allowed_flex_volumes=[{"driver": driver} for driver in drivers]), spec) == problem
 
 
-def test_it_holds_for_every_object() -> None:
-    check_everywhere(flex_volumes, spec_of(), driven("x/lvm"))
-    check_everywhere(flex_volumes.bind(allowed_flex_volumes=[{"driver": "x"}]), driven("x"), driven("y"))
+def test_all_objects() -> None:
+    check_all_kinds(flex_volumes, pod_spec(), driven("x/lvm"))
+    check_all_kinds(flex_volumes.bind(allowed_flex_volumes=[{"driver": "x"}]), driven("x"), driven("y"))
 
 
-def test_an_update_may_not_bring_another_driver() -> None:
+def test_an_update_must_not_add_another_driver() -> None:
     assert message(flex_volumes, driven("y"), "Deployment", old=driven("x"))
 
 
-def test_misshapen_objects_are_denied() -> None:
+def test_malformed_objects_are_denied() -> None:
     check_shapes(flex_volumes, driven("x"), "volumes", [])
     check_shapes(flex_volumes, driven("x"), "volumes/0", {}, {"x": "y"})
     check_shapes(flex_volumes, driven("x"), "volumes/0/flexVolume")
@@ -54,6 +54,6 @@ def test_misshapen_objects_are_denied() -> None:
 
 
 @pytest.mark.parametrize("value", ["x", ["x"], [{}], [{"driver": 5}], None], ids=repr)
-def test_its_parameters_are_checked(value: Any) -> None:
+def test_parameters_are_checked(value: Any) -> None:
     with pytest.raises(ConfigurationError):
         flex_volumes.bind(allowed_flex_volumes=value)

@@ -6,7 +6,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .objects import check_everywhere, check_shapes, message, spec_of
+from .pods import check_all_kinds, check_shapes, message, pod_spec
 
 [forbidden_sysctls] = load(["library:forbidden_sysctls"])
 
@@ -35,7 +35,7 @@ NAMES: list[tuple[list[str], list[str] | None, list[str], list[str]]] = [
 
 
 def setting(*names: Any) -> Json:
-    return spec_of(securityContext={"sysctls": [{"name": name, "value": "1"} for name in names]})
+    return pod_spec(securityContext={"sysctls": [{"name": name, "value": "1"} for name in names]})
 
 
 @pytest.mark.parametrize(("forbidden", "allowed", "good", "bad"), NAMES, ids=repr)
@@ -56,24 +56,24 @@ def test_messages() -> None:
 
 @pytest.mark.parametrize("context", [None, {}, {"sysctls": None}, {"sysctls": []}], ids=repr)
 def test_pods_without_sysctls_are_allowed(context: Any) -> None:
-    assert message(forbidden_sysctls, spec_of(securityContext=context)) is None
+    assert message(forbidden_sysctls, pod_spec(securityContext=context)) is None
 
 
 def test_a_missing_name_is_denied() -> None:
-    spec = spec_of(securityContext={"sysctls": [{"value": "1"}]})
+    spec = pod_spec(securityContext={"sysctls": [{"value": "1"}]})
     assert message(forbidden_sysctls, spec) == f"{SYSCTLS} must be empty, not "
 
 
-def test_it_holds_for_every_object() -> None:
-    check_everywhere(forbidden_sysctls, spec_of(), setting("kernel.sem"))
+def test_all_objects() -> None:
+    check_all_kinds(forbidden_sysctls, pod_spec(), setting("kernel.sem"))
 
 
-def test_an_update_may_not_set_another() -> None:
+def test_an_update_must_not_set_another() -> None:
     problem = message(forbidden_sysctls, setting("a", "b"), "Deployment", old=setting("a"))
     assert problem == f"{SYSCTLS} must be empty, not b"
 
 
-def test_misshapen_objects_are_denied() -> None:
+def test_malformed_objects_are_denied() -> None:
     policy = forbidden_sysctls.bind(forbidden_sysctls=["y"])
     check_shapes(policy, setting("y"), "securityContext", {}, {"x": "y"})
     check_shapes(policy, setting("y"), "securityContext/sysctls", [])
@@ -83,6 +83,6 @@ def test_misshapen_objects_are_denied() -> None:
 
 @pytest.mark.parametrize("name", ["forbidden_sysctls", "allowed_sysctls"])
 @pytest.mark.parametrize("value", ["*", [5], {"a": 1}], ids=repr)
-def test_its_parameters_are_checked(name: str, value: Any) -> None:
+def test_parameters_are_checked(name: str, value: Any) -> None:
     with pytest.raises(ConfigurationError):
         forbidden_sysctls.bind(**{name: value})

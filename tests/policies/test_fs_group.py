@@ -6,7 +6,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .objects import check_everywhere, check_shapes, message, spec_of
+from .pods import check_all_kinds, check_shapes, message, pod_spec
 
 [fs_group] = load(["library:fs_group"])
 
@@ -36,7 +36,7 @@ CASES: list[tuple[Json, Any, str | None]] = [
 
 
 def of_group(group: Any, **spec: Any) -> Json:
-    return spec_of(securityContext={"fsGroup": group}, **spec)
+    return pod_spec(securityContext={"fsGroup": group}, **spec)
 
 
 @pytest.mark.parametrize(("parameters", "group", "problem"), CASES, ids=repr)
@@ -47,22 +47,22 @@ def test_groups_are_compared(parameters: Json, group: Any, problem: str | None) 
 
 @pytest.mark.parametrize("spec", [{}, {"securityContext": None}, {"securityContext": {}}], ids=repr)
 def test_a_group_may_be_required(spec: Json) -> None:
-    assert message(fs_group, spec_of(**spec)) is None
-    assert message(fs_group.bind(rule="MustRunAs"), spec_of(**spec))
-    assert message(fs_group.bind(rule="MustRunAs"), spec_of(**spec, os={"name": "windows"})) is None
+    assert message(fs_group, pod_spec(**spec)) is None
+    assert message(fs_group.bind(rule="MustRunAs"), pod_spec(**spec))
+    assert message(fs_group.bind(rule="MustRunAs"), pod_spec(**spec, os={"name": "windows"})) is None
 
 
-def test_it_holds_for_every_object() -> None:
-    check_everywhere(fs_group, spec_of(), of_group(0))
-    check_everywhere(fs_group.bind(rule="MustRunAs"), of_group(5), spec_of())
+def test_all_objects() -> None:
+    check_all_kinds(fs_group, pod_spec(), of_group(0))
+    check_all_kinds(fs_group.bind(rule="MustRunAs"), of_group(5), pod_spec())
 
 
-def test_an_update_may_not_bring_another_group() -> None:
+def test_an_update_must_not_add_another_group() -> None:
     policy = fs_group.bind(ranges=TWO)
     assert message(policy, of_group(6), "Deployment", old=of_group(5))
 
 
-def test_misshapen_objects_are_denied() -> None:
+def test_malformed_objects_are_denied() -> None:
     policy = fs_group.bind(rule="MustRunAs", ranges=TWO)
     check_shapes(policy, of_group(10), "securityContext")
     check_shapes(policy, of_group(10), "securityContext/fsGroup")
@@ -79,6 +79,6 @@ def test_misshapen_objects_are_denied() -> None:
     ],
     ids=repr,
 )
-def test_its_parameters_are_checked(parameters: Json) -> None:
+def test_parameters_are_checked(parameters: Json) -> None:
     with pytest.raises(ConfigurationError):
         fs_group.bind(**parameters)

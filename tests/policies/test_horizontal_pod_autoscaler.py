@@ -6,7 +6,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .kinds import check_requests, check_shapes, message
+from .other_objects import check_requests, check_shapes, message
 
 [horizontal_pod_autoscaler] = load(["library:horizontal_pod_autoscaler"])
 
@@ -61,7 +61,7 @@ TARGETS = "apps Deployment or apps ReplicaSet or apps StatefulSet or Replication
 
 
 @pytest.mark.parametrize(("parameters", "obj", "problem"), CASES, ids=repr)
-def test_autoscalers_stay_within_limits(parameters: Json, obj: Json, problem: str | None) -> None:
+def test_ranges(parameters: Json, obj: Json, problem: str | None) -> None:
     assert message(horizontal_pod_autoscaler.bind(**parameters), obj) == problem
 
 
@@ -111,6 +111,6 @@ def test_shapes() -> None:
     ],
     ids=repr,
 )
-def test_its_parameters_are_checked(parameters: Json) -> None:
+def test_parameters_are_checked(parameters: Json) -> None:
     with pytest.raises(ConfigurationError):
         horizontal_pod_autoscaler.bind(**parameters)

@@ -6,14 +6,14 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .objects import (
+from .pods import (
     LISTS,
     RESOURCES,
-    check_everywhere,
+    check_all_kinds,
     check_shapes,
     container,
     message,
-    spec_of,
+    pod_spec,
 )
 
 [host_filesystem] = load(["library:host_filesystem"])
@@ -22,7 +22,7 @@ READ_ONLY = host_filesystem.bind(allowed_host_paths=[{"pathPrefix": "/logs", "re
 PREFIXES = {"containers": "", "initContainers": "init ", "ephemeralContainers": "ephemeral "}
 WRITABLE = "container app: volumeMounts of files (hostPath /logs) must be readOnly: true"
 
-# Prefixes, the paths in them, and others.
+# Prefixes, paths in them, and other paths.
 PATHS: list[tuple[list[str], list[str], list[str]]] = [
     ([], [], ["/", "/var", "", "var"]),
     (
@@ -53,7 +53,7 @@ PATHS: list[tuple[list[str], list[str], list[str]]] = [
 
 
 def mounting(path: Any, *containers: Json) -> Json:
-    return spec_of(*containers, volumes=[{"name": "files", "hostPath": {"path": path, "type": ""}}])
+    return pod_spec(*containers, volumes=[{"name": "files", "hostPath": {"path": path, "type": ""}}])
 
 
 def writing(list_: str = "containers", **mount: Any) -> Json:
@@ -62,7 +62,7 @@ def writing(list_: str = "containers", **mount: Any) -> Json:
 
 
 @pytest.mark.parametrize(("prefixes", "inside", "outside"), PATHS, ids=repr)
-def test_paths_are_in_the_directories(prefixes: list[str], inside: list[str], outside: list[str]) -> None:
+def test_paths_are_compared(prefixes: list[str], inside: list[str], outside: list[str]) -> None:
     policy = host_filesystem.bind(allowed_host_paths=[{"pathPrefix": prefix} for prefix in prefixes])
     for path in inside:
         assert message(policy, mounting(path)) is None, path
@@ -77,7 +77,7 @@ def test_paths_are_in_the_directories(prefixes: list[str], inside: list[str], ou
     ids=repr,
 )
 def test_other_volumes_are_allowed(volumes: Any) -> None:
-    assert message(host_filesystem, spec_of(volumes=volumes)) is None
+    assert message(host_filesystem, pod_spec(volumes=volumes)) is None
 
 
 @pytest.mark.parametrize("list_", LISTS)
@@ -115,25 +115,25 @@ def test_a_writable_directory_in_a_read_only_one() -> None:
 
 
 def test_a_missing_path_is_denied() -> None:
-    assert message(host_filesystem, spec_of(volumes=[{"hostPath": {}}])) == (
+    assert message(host_filesystem, pod_spec(volumes=[{"hostPath": {}}])) == (
         "volume : hostPath  must be another type of volume"
     )
 
 
-def test_it_holds_for_every_object() -> None:
-    check_everywhere(host_filesystem, spec_of(), mounting("/etc"))
-    check_everywhere(READ_ONLY, writing(readOnly=True), writing())
+def test_all_objects() -> None:
+    check_all_kinds(host_filesystem, pod_spec(), mounting("/etc"))
+    check_all_kinds(READ_ONLY, writing(readOnly=True), writing())
 
 
-def test_an_update_may_not_bring_another_path_or_another_writer() -> None:
+def test_an_update_must_not_add_another_path_or_another_writer() -> None:
     assert message(host_filesystem, mounting("/etc"), "Deployment", old=mounting("/var")) is not None
     debugged = {**writing(), "ephemeralContainers": [{**writing()["containers"][0], "name": "debug"}]}
-    asked = {"operation": "UPDATE", "subResource": "ephemeralcontainers"}
-    problem = message(READ_ONLY, debugged, old=writing(), **asked)
+    request = {"operation": "UPDATE", "subResource": "ephemeralcontainers"}
+    problem = message(READ_ONLY, debugged, old=writing(), **request)
     assert problem == "ephemeral container debug: volumeMounts of files (hostPath /logs) must be readOnly: true"
 
 
-def test_misshapen_objects_are_denied() -> None:
+def test_malformed_objects_are_denied() -> None:
     check_shapes(READ_ONLY, mounting("/etc"), "volumes", [])
     check_shapes(READ_ONLY, mounting("/etc"), "volumes/0", {}, {"x": "y"})
     check_shapes(READ_ONLY, mounting("/etc"), "volumes/0/hostPath")
@@ -144,6 +144,6 @@ def test_misshapen_objects_are_denied() -> None:
 
 
 @pytest.mark.parametrize("value", ["/var", ["/var"], [{}], [{"pathPrefix": 5}], [{"pathPrefix": "/", "readOnly": 1}]])
-def test_its_parameters_are_checked(value: Any) -> None:
+def test_parameters_are_checked(value: Any) -> None:
     with pytest.raises(ConfigurationError):
         host_filesystem.bind(allowed_host_paths=value)

@@ -3,7 +3,7 @@ import pytest
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .objects import check_everywhere, check_shapes, message, spec_of
+from .pods import check_all_kinds, check_shapes, message, pod_spec
 
 [host_namespaces] = load(["library:host_namespaces"])
 
@@ -18,20 +18,20 @@ CASES: list[tuple[Json, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "told"), CASES, ids=repr)
-def test_pods_share_nothing_with_their_node(fields: Json, told: str | None) -> None:
-    assert message(host_namespaces, spec_of(**fields)) == told
+@pytest.mark.parametrize(("fields", "problem"), CASES, ids=repr)
+def test_namespaces_of_the_node(fields: Json, problem: str | None) -> None:
+    assert message(host_namespaces, pod_spec(**fields)) == problem
 
 
-def test_it_holds_for_every_object() -> None:
-    check_everywhere(host_namespaces, spec_of(), spec_of(hostPID=True))
+def test_all_objects() -> None:
+    check_all_kinds(host_namespaces, pod_spec(), pod_spec(hostPID=True))
 
 
-def test_an_update_may_not_share_more() -> None:
-    old = spec_of(hostPID=True)
-    assert message(host_namespaces, spec_of(hostPID=True, hostIPC=True), old=old) == "hostIPC must not be true"
+def test_an_update_must_not_share_more() -> None:
+    old = pod_spec(hostPID=True)
+    assert message(host_namespaces, pod_spec(hostPID=True, hostIPC=True), old=old) == "hostIPC must not be true"
 
 
-def test_misshapen_objects_are_denied() -> None:
-    check_shapes(host_namespaces, spec_of(), "hostPID", False)
-    check_shapes(host_namespaces, spec_of(), "hostIPC", False)
+def test_malformed_objects_are_denied() -> None:
+    check_shapes(host_namespaces, pod_spec(), "hostPID", False)
+    check_shapes(host_namespaces, pod_spec(), "hostIPC", False)

@@ -6,7 +6,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .kinds import asked, check_requests, check_shapes, ingress, message
+from .other_objects import check_requests, check_shapes, ingress, message, review_for
 
 [https_only] = load(["library:https_only"])
 
@@ -42,7 +42,7 @@ def test_requests() -> None:
     check_requests(https_only, ingress(NO_HTTP, tls=TLS), ingress(tls=TLS))
     check_requests(https_only, ingress(NO_HTTP, tls=TLS), ingress(NO_HTTP))
     assert message(https_only, ingress(), ingress(tls=TLS)) == "spec.tls is missing"
-    assert https_only.match.matches_resource(asked(ingress(group="extensions")))
+    assert https_only.match.matches_resource(review_for(ingress(group="extensions")))
 
 
 def test_shapes() -> None:
@@ -53,6 +53,6 @@ def test_shapes() -> None:
 
 
 @pytest.mark.parametrize("value", ["yes", 1, None], ids=repr)
-def test_its_parameters_are_checked(value: Any) -> None:
+def test_parameters_are_checked(value: Any) -> None:
     with pytest.raises(ConfigurationError):
         https_only.bind(tls_optional=value)

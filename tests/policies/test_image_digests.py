@@ -6,7 +6,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from .images import check_images, volume
-from .objects import check_containers, check_everywhere, check_exemptions, container, message, spec_of
+from .pods import check_all_kinds, check_containers, check_exemptions, container, message, pod_spec
 
 [image_digests] = load(["library:image_digests"])
 
@@ -25,7 +25,7 @@ PINNED = f"nginx@{DIGEST}"
     ],
 )
 def test_images_with_a_digest_are_allowed(image: str) -> None:
-    assert message(image_digests, spec_of(container(image=image), volumes=[volume(image)])) is None
+    assert message(image_digests, pod_spec(container(image=image), volumes=[volume(image)])) is None
 
 
 @pytest.mark.parametrize(
@@ -49,19 +49,19 @@ def test_images_with_a_digest_are_allowed(image: str) -> None:
 )
 def test_images_without_a_valid_digest_are_denied(image: str) -> None:
     problem = f"container app: image {image} must have a digest, such as app@sha256:..."
-    assert message(image_digests, spec_of(container(image=image))) == problem
+    assert message(image_digests, pod_spec(container(image=image))) == problem
 
 
-def test_everywhere() -> None:
+def test_all_objects() -> None:
     good, bad = container(image=PINNED), container(image="nginx:2")
-    check_everywhere(image_digests, spec_of(good), spec_of(bad))
-    check_everywhere(image_digests, spec_of(good, volumes=[volume(PINNED)]), spec_of(good, volumes=[volume("nginx")]))
+    check_all_kinds(image_digests, pod_spec(good), pod_spec(bad))
+    check_all_kinds(image_digests, pod_spec(good, volumes=[volume(PINNED)]), pod_spec(good, volumes=[volume("nginx")]))
     check_containers(image_digests, good, bad)
     check_images(image_digests, PINNED, "nginx:2")
     check_exemptions(image_digests, bad)
 
 
 @pytest.mark.parametrize("value", ["nginx", None, [5]], ids=repr)
-def test_its_parameters_are_checked(value: Any) -> None:
+def test_parameters_are_checked(value: Any) -> None:
     with pytest.raises(ConfigurationError):
         image_digests.bind(exempt_images=value)

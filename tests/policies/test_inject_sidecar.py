@@ -7,8 +7,8 @@ from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.policy.loader import load
 
 from ..support.builders import Json, admission_review, pod, recorded
-from .mutations import stored
-from .objects import LISTS, container
+from .mutations import mutated_object
+from .pods import LISTS, container
 
 [inject_sidecar] = load(["library:inject_sidecar"])
 
@@ -22,7 +22,7 @@ KEY = "webhooks.svc.io/inject-sidecar"
 EVERYWHERE = {"container": PROXY, "namespaces": ["*"]}
 APP = container()
 
-# Parameters, a pod's annotations and labels, and whether it is meant; its namespace is team-a.
+# Parameters, the annotations and labels of a pod in team-a, and whether it is selected.
 MEANT: list[tuple[Json, dict[str, str], dict[str, str], bool]] = [
     ({}, {}, {}, False),
     ({}, {KEY: "true"}, {}, True),
@@ -52,12 +52,12 @@ MEANT: list[tuple[Json, dict[str, str], dict[str, str], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("parameters", "annotations", "labels", "meant"), MEANT, ids=repr)
-def test_pods_that_are_meant(parameters: Json, annotations: Any, labels: Any, meant: bool) -> None:
+@pytest.mark.parametrize(("parameters", "annotations", "labels", "selected"), MEANT, ids=repr)
+def test_selected_pods(parameters: Json, annotations: Any, labels: Any, selected: bool) -> None:
     obj = pod(containers=[APP])
     obj["metadata"].update(annotations=annotations, labels=labels)
-    result = stored(inject_sidecar.bind(**{"container": PROXY, **parameters}), obj)
-    assert result == {**obj, "spec": {"containers": [APP, PROXY] if meant else [APP]}}
+    result = mutated_object(inject_sidecar.bind(**{"container": PROXY, **parameters}), obj)
+    assert result == {**obj, "spec": {"containers": [APP, PROXY] if selected else [APP]}}
 
 
 NATIVE = {**PROXY, "restartPolicy": "Always"}
@@ -87,30 +87,30 @@ INJECTED += [({"native": native}, {list_: [OWN]}, {list_: [OWN]}) for list_ in L
 
 
 @pytest.mark.parametrize(("parameters", "spec", "result"), INJECTED, ids=repr)
-def test_what_is_missing_is_added(parameters: Json, spec: Json, result: Json) -> None:
+def test_missing_values_are_added(parameters: Json, spec: Json, result: Json) -> None:
     obj = {**pod(), "spec": spec}
-    assert stored(inject_sidecar.bind(**EVERYWHERE).bind(**parameters), obj) == {**obj, "spec": result}
+    assert mutated_object(inject_sidecar.bind(**EVERYWHERE).bind(**parameters), obj) == {**obj, "spec": result}
 
 
-def test_two_of_them() -> None:
+def test_two_sidecars() -> None:
     policy = inject_sidecar.bind(**EVERYWHERE)
-    first = stored(policy, pod(containers=[APP]))
-    second = stored(policy.bind(container=container("agent"), native=True), first)
+    first = mutated_object(policy, pod(containers=[APP]))
+    second = mutated_object(policy.bind(container=container("agent"), native=True), first)
     assert second["spec"] == {
         "containers": [APP, PROXY],
         "initContainers": [container("agent", restartPolicy="Always")],
     }
-    assert stored(policy, second) == second
+    assert mutated_object(policy, second) == second
 
 
-def test_nothing_is_added_unless_told() -> None:
+def test_nothing_is_added_by_default() -> None:
     obj = pod()
     obj["metadata"]["annotations"] = {KEY: "true"}
     assert inject_sidecar(admission_review(obj=obj)) == Allow()
 
 
 @pytest.mark.parametrize(
-    ("request_", "wanted"),
+    ("request_", "expected"),
     [
         ({}, True),
         ({"operation": "UPDATE"}, False),
@@ -119,8 +119,8 @@ def test_nothing_is_added_unless_told() -> None:
         ({"resource": "apps/v1/deployments"}, False),
     ],
 )
-def test_it_asks_about_new_pods_alone(request_: Json, wanted: bool) -> None:
-    assert inject_sidecar.match.matches_resource(admission_review(**request_)) is wanted
+def test_it_matches_only_new_pods(request_: Json, expected: bool) -> None:
+    assert inject_sidecar.match.matches_resource(admission_review(**request_)) is expected
 
 
 @pytest.mark.parametrize(
@@ -138,24 +138,24 @@ def test_it_asks_about_new_pods_alone(request_: Json, wanted: bool) -> None:
     ids=repr,
 )
 @pytest.mark.parametrize("native", [True, False])
-def test_what_is_no_pod_is_denied(spec: Any, native: bool) -> None:
+def test_pods_without_a_spec_are_denied(spec: Any, native: bool) -> None:
     try:
-        outcome = stored(inject_sidecar.bind(**EVERYWHERE, native=native), {**pod(), "spec": spec})
+        outcome = mutated_object(inject_sidecar.bind(**EVERYWHERE, native=native), {**pod(), "spec": spec})
     except MalformedReview as malformed:
         outcome = Deny(str(malformed))
     assert isinstance(outcome, Deny)
 
 
 @pytest.mark.parametrize("annotations", ["x", {KEY: True}, [KEY]], ids=repr)
-def test_misshapen_annotations_are_malformed(annotations: Any) -> None:
+def test_malformed_annotations_are_malformed(annotations: Any) -> None:
     obj = pod()
     obj["metadata"]["annotations"] = annotations
     with pytest.raises(MalformedReview):
-        stored(inject_sidecar.bind(**EVERYWHERE), obj)
+        mutated_object(inject_sidecar.bind(**EVERYWHERE), obj)
 
 
-def test_a_container_without_a_name_denies() -> None:
-    assert isinstance(stored(inject_sidecar.bind(container={"image": "x"}, namespaces=["*"]), pod()), Deny)
+def test_a_container_without_a_name_is_denied() -> None:
+    assert isinstance(mutated_object(inject_sidecar.bind(container={"image": "x"}, namespaces=["*"]), pod()), Deny)
 
 
 @pytest.mark.parametrize(
@@ -173,13 +173,13 @@ def test_a_container_without_a_name_denies() -> None:
     ],
     ids=repr,
 )
-def test_its_parameters_are_checked(parameters: Any) -> None:
+def test_parameters_are_checked(parameters: Any) -> None:
     with pytest.raises(ConfigurationError):
         inject_sidecar.bind(**parameters)
 
 
-def test_nothing_else_of_a_real_pod_is_changed() -> None:
+def test_nothing_else_in_a_pod_is_changed() -> None:
     obj = recorded("/mutate")["009-mutate-create-pods"]["request"]["object"]
-    result = stored(inject_sidecar.bind(**EVERYWHERE), obj)
+    result = mutated_object(inject_sidecar.bind(**EVERYWHERE), obj)
     assert result["spec"]["containers"].pop() == PROXY
     assert result == obj

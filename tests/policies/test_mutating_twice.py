@@ -1,4 +1,4 @@
-"""Whatever a mutating policy does, it does once: API servers call it again with what others made of the object."""
+"""Mutating policies are idempotent: API servers call them again if another webhook changed the object."""
 
 from typing import Any
 
@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from webhooks.cli import policy_docs
 
 from ..support.builders import AnyPolicy, Json, admission_review
-from .mutations import stored
-from .objects import LISTS, RESOURCES, bearing
+from .mutations import mutated_object
+from .pods import LISTS, RESOURCES, make_object
 from .test_docstrings import policy_of
 
 POLICIES = [
-    pytest.param(policy_of(each.name, example), id=f"{each.name}-{number}")
-    for each in policy_docs.load_all()
-    if each.kind == "mutating"
-    for number, example in enumerate(each.examples, 1)
+    pytest.param(policy_of(doc.name, example), id=f"{doc.name}-{number}")
+    for doc in policy_docs.load_all()
+    if doc.kind == "mutating"
+    for number, example in enumerate(doc.examples, 1)
 ]
 
 IMAGES = st.sampled_from(["nginx", "quay.io/team/web:1", "mirror.example.com/hub/web", "mirror.example.com/a", "NO"])
@@ -28,7 +28,7 @@ PROFILES = st.sampled_from([{}, {"seccompProfile": {"type": "Unconfined"}}, {"ru
 
 
 def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Json]:
-    """Some of these fields, or all of them, or none."""
+    """Generate objects with some of these fields."""
     return st.fixed_dictionaries({}, optional=fields)
 
 
@@ -40,7 +40,7 @@ CONTAINERS = some(
 )
 VOLUMES = some(name=NAMES, image=some(reference=IMAGES, pullPolicy=st.just("Never")), emptyDir=st.just({}))
 SPECS = some(
-    **{each: st.none() | st.lists(CONTAINERS, max_size=2) for each in LISTS},
+    **{list_: st.none() | st.lists(CONTAINERS, max_size=2) for list_ in LISTS},
     volumes=st.none() | st.lists(VOLUMES, max_size=2),
     securityContext=st.none() | PROFILES,
     resources=st.none() | st.just({"limits": {"cpu": "1"}}),
@@ -53,10 +53,12 @@ METADATA = some(
 @pytest.mark.parametrize("policy", POLICIES)
 @given(st.sampled_from(sorted(RESOURCES)), SPECS, METADATA, st.none() | SPECS)
 @settings(max_examples=60)
-def test_twice_is_once(policy: AnyPolicy, kind: str, spec: Json, metadata: Json, old: Json | None) -> None:
-    request = {"operation": "CREATE" if old is None else "UPDATE", "old": old and bearing(kind, old)}
+def test_mutating_policies_are_idempotent(
+    policy: AnyPolicy, kind: str, spec: Json, metadata: Json, old: Json | None
+) -> None:
+    request = {"operation": "CREATE" if old is None else "UPDATE", "old": old and make_object(kind, old)}
     if not policy.match.matches_resource(admission_review(resource=RESOURCES[kind], **request)):
         kind, request = "Pod", {}
-    obj = bearing(kind, spec)
+    obj = make_object(kind, spec)
     obj["metadata"].update(metadata)
-    stored(policy, obj, **request)  # which does it twice
+    mutated_object(policy, obj, **request)  # calls the policy twice

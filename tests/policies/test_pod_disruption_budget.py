@@ -5,7 +5,7 @@ import pytest
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .kinds import check_requests, check_shapes, message
+from .other_objects import check_requests, check_shapes, message
 
 [pod_disruption_budget] = load(["library:pod_disruption_budget"])
 

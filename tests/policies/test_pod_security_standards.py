@@ -7,19 +7,19 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .objects import (
+from .pods import (
     LISTS,
     RESOURCES,
-    bearing,
+    check_all_kinds,
     check_containers,
-    check_everywhere,
     check_shapes,
     container,
-    judged,
+    decide_on_pod,
+    make_object,
     message,
+    pod_spec,
     review_of,
-    secured,
-    spec_of,
+    with_context,
 )
 
 [pod_security_standards] = load(["library:pod_security_standards"])
@@ -58,7 +58,7 @@ DEFAULT_CAPABILITIES = [
     "SETUID",
     "SYS_CHROOT",
 ]
-# By the version of the standard that let them in first.
+# By the first version of the standard that allows them.
 SAFE_SYSCTLS = [
     "kernel.shm_rmid_forced",  # 1.0
     "net.ipv4.ip_local_port_range",
@@ -84,7 +84,7 @@ OTHER_VOLUMES = (
 )
 APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
 
-# The published tables: fields, the values that are allowed, and others.
+# The tables in the documentation: fields, allowed values, and other values.
 BASELINE: dict[str, tuple[list[str], Values, Values]] = {
     "HostProcess": (within(OF_ALL, "windowsOptions.hostProcess"), (ABSENT, None, False), (True,)),
     "Host namespaces": (["spec.hostNetwork", "spec.hostPID", "spec.hostIPC"], (ABSENT, None, False), (True,)),
@@ -158,9 +158,9 @@ RESTRICTED: dict[str, tuple[list[str], Values, Values]] = {
     ),
     "Volume types": (
         ["spec.volumes[*]"],
-        tuple({"name": "v", each: {}} for each in ALLOWED_VOLUMES.split()),
+        tuple({"name": "v", type_: {}} for type_ in ALLOWED_VOLUMES.split()),
         (
-            *({"name": "v", each: {}} for each in OTHER_VOLUMES.split()),
+            *({"name": "v", type_: {}} for type_ in OTHER_VOLUMES.split()),
             {"name": "v"},
             {"name": "v", "emptyDir": None},
             {"name": "v", "emptyDir": {}, "nfs": {}},
@@ -173,8 +173,8 @@ OF_POD = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def hardened(*others: Json, **spec: Any) -> Json:
-    """A pod that keeps to the restricted standard, with a container in each list."""
-    lists = {list_: [secured(list_, **HARDENED), *others] for list_ in LISTS}
+    """Return a pod that meets the restricted standard, with a container in each list."""
+    lists = {list_: [with_context(list_, **HARDENED), *others] for list_ in LISTS}
     return {**lists, "securityContext": OF_POD, "volumes": [{"name": "v", "secret": {}}], **spec}
 
 
@@ -183,7 +183,7 @@ def plain() -> Json:
 
 
 def put(tree: Any, path: str, value: Any) -> Any:
-    """The tree with a value at a path, where ``[*]`` is the last item of a list, made if there is none."""
+    """Return a copy with a value at a path; ``[*]`` is the last item of a list, which is created if it is empty."""
     name, _, rest = path.partition(".")
     name, is_list, _ = name.partition("[")
     inner = tree.get(name)
@@ -194,7 +194,7 @@ def put(tree: Any, path: str, value: Any) -> Any:
     if rest:
         return {**tree, name: put(inner or {}, rest, value)}
     if value is ABSENT:
-        return {key: each for key, each in {**tree, name: None}.items() if key != name}
+        return {key: item for key, item in {**tree, name: None}.items() if key != name}
     return {**tree, name: value}
 
 
@@ -235,7 +235,7 @@ def test_the_restricted_standard(field: str, good: Values, bad: Values) -> None:
 
 
 @pytest.mark.parametrize(("field", "good", "bad"), cases(BASELINE))
-def test_what_the_baseline_allows_the_restricted_standard_allows_too_but_for_capabilities(
+def test_the_restricted_standard_differs_in_its_own_rules_and_capabilities(
     field: str, good: Values, bad: Values
 ) -> None:
     for value in good:
@@ -243,11 +243,11 @@ def test_what_the_baseline_allows_the_restricted_standard_allows_too_but_for_cap
         assert (denied(restricted, field, value, hardened()) is None) is not is_added, value
 
 
-def test_a_plain_pod_is_baseline_and_a_hardened_one_restricted() -> None:
+def test_a_plain_pod_is_baseline_and_a_hardened_pod_is_restricted() -> None:
     for kind in RESOURCES:
-        assert message(pod_security_standards, spec_of(), kind) is None
+        assert message(pod_security_standards, pod_spec(), kind) is None
         assert message(restricted, hardened(), kind) is None
-    assert message(restricted, spec_of()) == (
+    assert message(restricted, pod_spec()) == (
         "violates the restricted Pod Security Standard: "
         "container app: securityContext.allowPrivilegeEscalation must be false; "
         "container app: securityContext.runAsNonRoot must be true; "
@@ -303,10 +303,14 @@ NON_ROOT: list[tuple[Any, Any, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("of_pod", "of_container", "wrong"), NON_ROOT, ids=repr)
-def test_who_says_that_root_may_not_run(of_pod: Any, of_container: Any, wrong: list[str]) -> None:
-    spec = spec_of(secured(**HARDENED, runAsNonRoot=of_container), securityContext={**OF_POD, "runAsNonRoot": of_pod})
-    problem = "; ".join(f"{each}: securityContext.runAsNonRoot must be true" for each in wrong)
+@pytest.mark.parametrize(("pod_value", "container_value", "wrong"), NON_ROOT, ids=repr)
+def test_the_container_takes_precedence_for_run_as_non_root(
+    pod_value: Any, container_value: Any, wrong: list[str]
+) -> None:
+    spec = pod_spec(
+        with_context(**HARDENED, runAsNonRoot=container_value), securityContext={**OF_POD, "runAsNonRoot": pod_value}
+    )
+    problem = "; ".join(f"{where}: securityContext.runAsNonRoot must be true" for where in wrong)
     assert message(restricted, spec) == (
         f"violates the restricted Pod Security Standard: {problem}" if problem else None
     )
@@ -324,12 +328,13 @@ SECCOMP: list[tuple[Any, Any, list[str], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("of_pod", "of_container", "at_least", "at_most"), SECCOMP, ids=repr)
-def test_who_says_which_seccomp_profile(
-    of_pod: Any, of_container: Any, at_least: list[str], at_most: list[str]
+@pytest.mark.parametrize(("pod_value", "container_value", "at_least", "at_most"), SECCOMP, ids=repr)
+def test_the_container_takes_precedence_for_seccomp(
+    pod_value: Any, container_value: Any, at_least: list[str], at_most: list[str]
 ) -> None:
-    spec = spec_of(
-        secured(**HARDENED, seccompProfile=of_container), securityContext={**OF_POD, "seccompProfile": of_pod}
+    spec = pod_spec(
+        with_context(**HARDENED, seccompProfile=container_value),
+        securityContext={**OF_POD, "seccompProfile": pod_value},
     )
     for level, wrong in (("baseline", at_least), ("restricted", at_most)):
         problem = f"violates the {level} Pod Security Standard: {'; '.join(wrong)}" if wrong else None
@@ -339,7 +344,7 @@ def test_who_says_which_seccomp_profile(
 @pytest.mark.parametrize("profile", ["runtime/default", "localhost/web", "localhost/", ""])
 def test_app_armor_annotations_that_are_allowed(profile: str) -> None:
     for kind in RESOURCES:
-        assert message(baseline, spec_of(), kind, annotations={f"{APP_ARMOR}app": profile}) is None
+        assert message(baseline, pod_spec(), kind, annotations={f"{APP_ARMOR}app": profile}) is None
 
 
 @pytest.mark.parametrize("profile", ["unconfined", "localhost", "Runtime/default", "RuntimeDefault"])
@@ -349,16 +354,16 @@ def test_app_armor_annotations_that_are_denied(profile: str) -> None:
             for name in ("app", "another", ""):
                 assert message(level, hardened(), kind, annotations={APP_ARMOR + name: profile})
         others = {"container.apparmor.security.beta.kubernetes.ioapp": profile, "app": profile}
-        assert message(baseline, spec_of(), kind, annotations=others) is None
+        assert message(baseline, pod_spec(), kind, annotations=others) is None
 
 
-def test_seccomp_annotations_do_not_count() -> None:
-    noted = {"seccomp.security.alpha.kubernetes.io/pod": "unconfined"}
-    assert message(restricted, hardened(), annotations=noted) is None
-    assert message(restricted, hardened(securityContext={"runAsNonRoot": True}), annotations=noted)
+def test_seccomp_annotations_are_ignored() -> None:
+    annotations = {"seccomp.security.alpha.kubernetes.io/pod": "unconfined"}
+    assert message(restricted, hardened(), annotations=annotations) is None
+    assert message(restricted, hardened(securityContext={"runAsNonRoot": True}), annotations=annotations)
 
 
-# Of pods for Windows less is asked, and of pods with users of their own.
+# Pods for Windows and pods in a user namespace have fewer rules.
 WINDOWS, OWN_USERS = {"os": {"name": "windows"}}, {"hostUsers": False}
 RELAXED: list[tuple[str, str, Any, Json, bool]] = [
     ("restricted", "spec.containers[*].securityContext.allowPrivilegeEscalation", ABSENT, WINDOWS, True),
@@ -388,7 +393,7 @@ RELAXED: list[tuple[str, str, Any, Json, bool]] = [
 
 
 @pytest.mark.parametrize(("level", "field", "value", "pod", "good"), RELAXED, ids=repr)
-def test_what_depends_on_the_pod(level: str, field: str, value: Any, pod: Json, good: bool) -> None:
+def test_rules_that_depend_on_the_pod(level: str, field: str, value: Any, pod: Json, good: bool) -> None:
     policy = pod_security_standards.bind(level=level)
     assert denied(policy, field, value, hardened())
     assert (denied(policy, field, value, hardened(**pod)) is None) is good
@@ -396,7 +401,7 @@ def test_what_depends_on_the_pod(level: str, field: str, value: Any, pod: Json, 
         assert denied(policy, field, value, hardened(**other)), other
 
 
-HOST = spec_of(hostNetwork=True)
+HOST = pod_spec(hostNetwork=True)
 EXEMPTIONS: list[tuple[Json | None, Json, Json, bool]] = [
     (None, HOST, {}, False),
     ({}, HOST, {}, False),
@@ -425,7 +430,7 @@ def test_exemptions(exemptions: Json | None, spec: Json, request_: Json, good: b
         assert (message(policy, spec, kind, **request_) is None) is good, kind
 
 
-def test_a_template_that_gives_up_an_exempt_runtime_class_is_denied() -> None:
+def test_removing_an_exempt_runtime_class_is_denied() -> None:
     policy = pod_security_standards.bind(exemptions={"runtimeClasses": ["kata"]})
     assert message(policy, HOST, "Deployment", old={**HOST, "runtimeClassName": "kata"})
 
@@ -433,7 +438,7 @@ def test_a_template_that_gives_up_an_exempt_runtime_class_is_denied() -> None:
 @pytest.mark.parametrize("kind", RESOURCES)
 def test_workloads_may_only_be_warned_about(kind: str) -> None:
     policy = pod_security_standards.bind(workloads="warn")
-    outcome = policy(review_of(kind, spec_of(hostNetwork=True, hostPID=True)))
+    outcome = policy(review_of(kind, pod_spec(hostNetwork=True, hostPID=True)))
     if kind == "Pod":
         assert isinstance(outcome, Deny)
     else:
@@ -442,18 +447,18 @@ def test_workloads_may_only_be_warned_about(kind: str) -> None:
             "violates the baseline Pod Security Standard: hostPID must not be true",
         ]
         assert outcome == Allow(warnings=warnings)
-    assert policy(review_of(kind, spec_of())) == Allow()
+    assert policy(review_of(kind, pod_spec())) == Allow()
 
 
-def test_it_holds_for_every_object_and_container() -> None:
-    check_everywhere(baseline, spec_of(), HOST)
-    check_everywhere(baseline, spec_of(), spec_of(volumes=[{"name": "a", "hostPath": {"path": "/"}}]))
-    check_everywhere(restricted, hardened(), spec_of())
-    check_containers(baseline, container(), secured(privileged=True))
-    check_containers(restricted, secured(**HARDENED), container(), securityContext=OF_POD)
+def test_all_objects_and_containers() -> None:
+    check_all_kinds(baseline, pod_spec(), HOST)
+    check_all_kinds(baseline, pod_spec(), pod_spec(volumes=[{"name": "a", "hostPath": {"path": "/"}}]))
+    check_all_kinds(restricted, hardened(), pod_spec())
+    check_containers(baseline, container(), with_context(privileged=True))
+    check_containers(restricted, with_context(**HARDENED), container(), securityContext=OF_POD)
 
 
-# Of each control, two values that are both denied.
+# For each control, two values that are both denied.
 OTHERS: list[tuple[str, Any, Any]] = [
     ("spec.volumes[*].hostPath", {"path": "/etc"}, {"path": "/"}),
     ("spec.volumes[*]", {"name": "v", "nfs": {}}, {"name": "v", "rbd": {}}),
@@ -470,14 +475,14 @@ OTHERS: list[tuple[str, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("field", "value", "other"), OTHERS, ids=repr)
-def test_an_update_may_not_bring_another_violation(field: str, value: Any, other: Any) -> None:
-    old, new = (put({"spec": hardened()}, field, each)["spec"] for each in (value, other))
+def test_an_update_must_not_add_another_violation(field: str, value: Any, other: Any) -> None:
+    old, new = (put({"spec": hardened()}, field, item)["spec"] for item in (value, other))
     assert message(restricted, old, "Deployment", old=old) is None
     assert message(restricted, new, "Deployment", old=old)
 
 
-def test_an_update_of_an_old_pod_without_further_violations_passes() -> None:
-    old = bearing("Pod", HOST)
+def test_existing_violations_are_allowed() -> None:
+    old = make_object("Pod", HOST)
     new = {**old, "metadata": {**old["metadata"], "labels": {"a": "b"}, "finalizers": []}}
     assert baseline(review_of("Pod", HOST, operation="UPDATE", obj=new, old=HOST)) == Allow()
 
@@ -485,10 +490,10 @@ def test_an_update_of_an_old_pod_without_further_violations_passes() -> None:
 SHAPED = {
     **hardened(),
     "containers": [
-        secured(**HARDENED, seccompProfile=DEFAULT, appArmorProfile=DEFAULT, seLinuxOptions={}, windowsOptions={})
+        with_context(**HARDENED, seccompProfile=DEFAULT, appArmorProfile=DEFAULT, seLinuxOptions={}, windowsOptions={})
     ],
 }
-# Where something else may stand, and which of it is harmless.
+# Fields for wrong values, and the values that are allowed.
 SHAPES: list[tuple[str, list[Any]]] = [
     ("containers/0", []),
     ("containers/0/securityContext", []),
@@ -522,16 +527,16 @@ SHAPES: list[tuple[str, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("path", "good"), SHAPES, ids=repr)
-def test_misshapen_objects_are_denied(path: str, good: list[Any]) -> None:
+def test_malformed_objects_are_denied(path: str, good: list[Any]) -> None:
     assert message(restricted, SHAPED) is None
     check_shapes(restricted, SHAPED, path, *good)
 
 
-def test_an_annotation_that_is_no_text_is_denied() -> None:
-    assert isinstance(judged(baseline, spec_of(), annotations={f"{APP_ARMOR}app": 5}), Deny)
+def test_an_annotation_that_is_not_a_string_is_denied() -> None:
+    assert isinstance(decide_on_pod(baseline, pod_spec(), annotations={f"{APP_ARMOR}app": 5}), Deny)
 
 
-def test_it_knows_no_other_names_than_the_tables() -> None:
+def test_only_exact_names_match() -> None:
     known = pod_security_standards.function.__globals__
     assert sorted(known["CAPABILITIES"]) == sorted(DEFAULT_CAPABILITIES)
     assert sorted(known["SYSCTLS"]) == sorted(SAFE_SYSCTLS)
@@ -551,6 +556,6 @@ def test_it_knows_no_other_names_than_the_tables() -> None:
     ],
     ids=repr,
 )
-def test_its_parameters_are_checked(parameters: Any) -> None:
+def test_parameters_are_checked(parameters: Any) -> None:
     with pytest.raises(ConfigurationError):
         pod_security_standards.bind(**parameters)

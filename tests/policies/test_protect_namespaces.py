@@ -47,13 +47,13 @@ def deleting(**spec: Any) -> Any:
 
 
 @pytest.mark.parametrize(("parameters", "spec", "message"), REQUESTS, ids=repr)
-def test_namespaces_are_kept(parameters: Json, spec: Json, message: str | None) -> None:
+def test_deletion_of_namespaces(parameters: Json, spec: Json, message: str | None) -> None:
     opinion: Opinion = protect_namespaces.bind(**parameters)(deleting(**spec))
     assert opinion == (NoOpinion() if message is None else Deny(message))
 
 
 @pytest.mark.parametrize(
-    ("spec", "wanted"),
+    ("spec", "expected"),
     [
         ({}, True),
         ({"verb": "deletecollection"}, True),
@@ -66,17 +66,17 @@ def test_namespaces_are_kept(parameters: Json, spec: Json, message: str | None) 
     ],
     ids=repr,
 )
-def test_it_asks_about_deleting_namespaces_alone(spec: Json, wanted: bool) -> None:
-    assert protect_namespaces.match.matches_resource(deleting(**{"name": "kube-system", **spec})) is wanted
+def test_it_matches_only_the_deletion_of_namespaces(spec: Json, expected: bool) -> None:
+    assert protect_namespaces.match.matches_resource(deleting(**{"name": "kube-system", **spec})) is expected
 
 
-def test_it_asks_about_no_paths() -> None:
+def test_it_matches_no_paths() -> None:
     review = access_review(nonResourceAttributes={"path": "/api/v1/namespaces/kube-system", "verb": "delete"})
     assert not protect_namespaces.match.matches_resource(review)
 
 
 @pytest.mark.parametrize("name", ["namespaces", "except_groups"])
 @pytest.mark.parametrize("value", ["kube-system", [5], None], ids=repr)
-def test_its_parameters_are_checked(name: str, value: Any) -> None:
+def test_parameters_are_checked(name: str, value: Any) -> None:
     with pytest.raises(ConfigurationError):
         protect_namespaces.bind(**{name: value})

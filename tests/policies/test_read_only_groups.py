@@ -63,10 +63,10 @@ def test_read_verbs_are_a_parameter() -> None:
 
 def test_subresources_are_a_parameter() -> None:
     policy = read_only_groups.bind(groups=["dev"], except_subresources=["vnc"])
-    asked = {"verb": "get", "group": "subresources.kubevirt.io", "resource": "virtualmachineinstances"}
-    assert policy(access_review(**asked, subresource="vnc")) != NoOpinion()
-    assert policy(access_review(**asked, subresource="*")) != NoOpinion()
-    assert policy(access_review(**asked, subresource="guestosinfo")) == NoOpinion()
+    request = {"verb": "get", "group": "subresources.kubevirt.io", "resource": "virtualmachineinstances"}
+    assert policy(access_review(**request, subresource="vnc")) != NoOpinion()
+    assert policy(access_review(**request, subresource="*")) != NoOpinion()
+    assert policy(access_review(**request, subresource="guestosinfo")) == NoOpinion()
 
 
 def test_the_default_group() -> None:
@@ -76,6 +76,6 @@ def test_the_default_group() -> None:
 
 @pytest.mark.parametrize("name", ["groups", "verbs", "except_subresources"])
 @pytest.mark.parametrize("value", ["dev", [5], None], ids=repr)
-def test_its_parameters_are_checked(name: str, value: Any) -> None:
+def test_parameters_are_checked(name: str, value: Any) -> None:
     with pytest.raises(ConfigurationError):
         read_only_groups.bind(**{name: value})

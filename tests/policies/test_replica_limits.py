@@ -7,7 +7,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json, admission_review
-from .kinds import check_requests, check_shapes, message
+from .other_objects import check_requests, check_shapes, message
 
 [replica_limits] = load(["library:replica_limits"])
 some = replica_limits.bind(ranges=[{"min_replicas": 2, "max_replicas": 5}, {"min_replicas": 10, "max_replicas": 20}])
@@ -28,7 +28,7 @@ def workload(replicas: Any, kind: str = "Deployment", *owners: Json) -> Json:
 
 
 def scaling(replicas: int | None, resource: str, old: int | None = None) -> Any:
-    spec, before = ({} if each is None else {"replicas": each} for each in (replicas, old))
+    spec, before = ({} if number is None else {"replicas": number} for number in (replicas, old))
     scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web"}}
     kind = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     obj, was = {**scale, "spec": spec}, {**scale, "spec": before}
@@ -44,7 +44,7 @@ def outside(replicas: int) -> str:
     ("replicas", "allowed"),
     [(2, True), (5, True), (10, True), (20, True), (0, False), (1, False), (6, False), (9, False), (21, False)],
 )
-def test_numbers_are_in_a_range(replicas: int, allowed: bool, kind: str) -> None:
+def test_ranges(replicas: int, allowed: bool, kind: str) -> None:
     assert message(some, workload(replicas, kind)) == (None if allowed else outside(replicas))
     review = scaling(replicas or None, WORKLOADS[kind], old=3)
     assert some.match.matches_resource(review)
@@ -67,7 +67,7 @@ def test_the_default_range() -> None:
     assert message(replica_limits, workload(51)) == "spec.replicas must be in 0-50, not 51"
 
 
-def test_without_ranges_nothing_is_allowed() -> None:
+def test_without_ranges_everything_is_denied() -> None:
     policy = replica_limits.bind(ranges=[])
     assert message(policy, workload(1)) == "spec.replicas must be in an allowed range, not 1"
 
@@ -106,6 +106,6 @@ def test_shapes() -> None:
     ],
     ids=repr,
 )
-def test_its_parameters_are_checked(ranges: Any) -> None:
+def test_parameters_are_checked(ranges: Any) -> None:
     with pytest.raises(ConfigurationError):
         replica_limits.bind(ranges=ranges)

@@ -7,7 +7,7 @@ from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.policy.loader import load
 
 from ..support.builders import Json, admission_review, decide, pod
-from .kinds import PEOPLES
+from .other_objects import REQUESTS_BY_RESOURCE
 
 [required_annotations] = load(["library:required_annotations"])
 
@@ -80,15 +80,15 @@ def test_deletion_needs_no_annotations() -> None:
     assert required_annotations(admission_review("DELETE", old=pod())) == Allow()
 
 
-def test_nothing_but_annotations_is_decoded() -> None:
+def test_only_annotations_are_decoded() -> None:
     review = admission_review("UPDATE", annotated({"kubernetes.io/description": "a"}), old=pod())
     assert required_annotations(review) == Allow()
     assert not review.object_accessed
 
 
-@pytest.mark.parametrize(("request_", "wanted"), PEOPLES)
-def test_matching_resources(request_: Json, wanted: bool) -> None:
-    assert required_annotations.match.matches_resource(admission_review(**request_)) is wanted
+@pytest.mark.parametrize(("request_", "expected"), REQUESTS_BY_RESOURCE)
+def test_matching_resources(request_: Json, expected: bool) -> None:
+    assert required_annotations.match.matches_resource(admission_review(**request_)) is expected
 
 
 @pytest.mark.parametrize(
@@ -96,12 +96,12 @@ def test_matching_resources(request_: Json, wanted: bool) -> None:
     ["owner", ["owner"], [{}], [{"key": 5}], [{"key": "owner", "allowedRegex": 5}], {"key": "owner"}, None],
     ids=repr,
 )
-def test_its_parameters_are_checked(annotations: Any) -> None:
+def test_parameters_are_checked(annotations: Any) -> None:
     with pytest.raises(ConfigurationError):
         required_annotations.bind(annotations=annotations)
 
 
-def test_an_expression_that_is_none_denies() -> None:
+def test_an_invalid_expression_denies_everything() -> None:
     policy = required_annotations.bind(annotations=[{**OWNER, "allowedRegex": "("}])
     outcome = decide(admission_review(obj=annotated({"example.com/owner": "a"})), policy).outcome
     assert isinstance(outcome, Deny)
@@ -109,6 +109,6 @@ def test_an_expression_that_is_none_denies() -> None:
 
 
 @pytest.mark.parametrize("annotations", ["owner", ["owner"], {"owner": 5}, {"owner": None}], ids=repr)
-def test_misshapen_annotations_are_malformed(annotations: Any) -> None:
+def test_malformed_annotations_are_malformed(annotations: Any) -> None:
     with pytest.raises(MalformedReview):
         decide(admission_review(obj=annotated(annotations)), required_annotations)

@@ -7,7 +7,7 @@ from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.policy.loader import load
 
 from ..support.builders import Json, admission_review, decide, pod
-from .kinds import PEOPLES
+from .other_objects import REQUESTS_BY_RESOURCE
 
 [required_labels] = load(["library:required_labels"])
 
@@ -74,16 +74,16 @@ def test_deletion_needs_no_labels() -> None:
     assert required_labels(admission_review("DELETE", old=pod())) == Allow()
 
 
-def test_nothing_but_labels_is_decoded() -> None:
+def test_only_labels_are_decoded() -> None:
     review = admission_review("UPDATE", pod(labels={"owner": "a"}), old=pod())
     assert required_labels(review) == Allow()
     assert not review.object_accessed
 
 
-@pytest.mark.parametrize(("request_", "wanted"), PEOPLES)
-def test_matching_resources(request_: Json, wanted: bool) -> None:
-    verdict = decide(admission_review(**{"obj": pod(), **request_}), required_labels) if wanted else None
-    assert required_labels.match.matches_resource(admission_review(**request_)) is wanted
+@pytest.mark.parametrize(("request_", "expected"), REQUESTS_BY_RESOURCE)
+def test_matching_resources(request_: Json, expected: bool) -> None:
+    verdict = decide(admission_review(**{"obj": pod(), **request_}), required_labels) if expected else None
+    assert required_labels.match.matches_resource(admission_review(**request_)) is expected
     assert verdict is None or isinstance(verdict.outcome, Deny)
 
 
@@ -92,12 +92,12 @@ def test_matching_resources(request_: Json, wanted: bool) -> None:
     ["owner", ["owner"], [{}], [{"key": 5}], [{"key": "owner", "allowedRegex": 5}], {"key": "owner"}, None],
     ids=repr,
 )
-def test_its_parameters_are_checked(labels: Any) -> None:
+def test_parameters_are_checked(labels: Any) -> None:
     with pytest.raises(ConfigurationError):
         required_labels.bind(labels=labels)
 
 
-def test_an_expression_that_is_none_denies() -> None:
+def test_an_invalid_expression_denies_everything() -> None:
     policy = required_labels.bind(labels=[{"key": "owner", "allowedRegex": "("}])
     verdict = decide(admission_review(obj=pod(labels={"owner": "a"})), policy)
     assert isinstance(verdict.outcome, Deny)
@@ -105,7 +105,7 @@ def test_an_expression_that_is_none_denies() -> None:
 
 
 @pytest.mark.parametrize("labels", ["owner", ["owner"], {"owner": 5}, {"owner": None}], ids=repr)
-def test_misshapen_labels_are_malformed(labels: Any) -> None:
+def test_malformed_labels_are_malformed(labels: Any) -> None:
     with pytest.raises(MalformedReview):
         decide(
             admission_review(obj=pod(labels=labels)),

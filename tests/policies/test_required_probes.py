@@ -7,7 +7,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .objects import RESOURCES, check_everywhere, check_shapes, container, judged, message, review_of, spec_of
+from .pods import RESOURCES, check_all_kinds, check_shapes, container, decide_on_pod, message, pod_spec, review_of
 
 [required_probes] = load(["library:required_probes"])
 
@@ -48,30 +48,30 @@ CASES: list[tuple[Json, Json, str | None]] = [
 
 @pytest.mark.parametrize(("parameters", "of", "problem"), CASES, ids=repr)
 def test_probes_are_required(parameters: Json, of: Json, problem: str | None) -> None:
-    assert message(required_probes.bind(**parameters), spec_of(of)) == problem
+    assert message(required_probes.bind(**parameters), pod_spec(of)) == problem
 
 
-def test_everywhere() -> None:
+def test_all_objects() -> None:
     policy = required_probes.bind(probes=["readinessProbe"])
     good, bad = container(readinessProbe=HTTP), container("bad", livenessProbe=HTTP)
-    check_everywhere(policy, spec_of(good), spec_of(bad))
+    check_all_kinds(policy, pod_spec(good), pod_spec(bad))
     for kind in RESOURCES:
-        assert policy.match.matches_resource(review_of(kind, spec_of(bad), old=spec_of(good)))
+        assert policy.match.matches_resource(review_of(kind, pod_spec(bad), old=pod_spec(good)))
         others = {"initContainers": [container("init")], "ephemeralContainers": [container("debug")]}
-        assert message(policy, spec_of(good, **others), kind) is None
-        assert "bad" in (message(policy, spec_of(good, bad, **others), kind) or "")
-    check_shapes(policy, spec_of(good), "containers/0/readinessProbe")
-    check_shapes(policy, spec_of(good), "containers/0/readinessProbe/httpGet", {}, {"x": "y"})
-    assert isinstance(judged(policy, {"containers": {}}), Deny)
+        assert message(policy, pod_spec(good, **others), kind) is None
+        assert "bad" in (message(policy, pod_spec(good, bad, **others), kind) or "")
+    check_shapes(policy, pod_spec(good), "containers/0/readinessProbe")
+    check_shapes(policy, pod_spec(good), "containers/0/readinessProbe/httpGet", {}, {"x": "y"})
+    assert isinstance(decide_on_pod(policy, {"containers": {}}), Deny)
 
 
-def test_one_more_missing_is_denied() -> None:
-    old, now = spec_of(container(readinessProbe=HTTP)), spec_of(container())
+def test_a_second_violation_is_new() -> None:
+    old, now = pod_spec(container(readinessProbe=HTTP)), pod_spec(container())
     assert message(required_probes, now, old=old) == f"{READINESS} {BY}"
 
 
 @pytest.mark.parametrize("name", ["probes", "probe_types", "custom_violation_message", "only_services"])
 @pytest.mark.parametrize("value", [["readiness"], [5], 5, None], ids=repr)
-def test_its_parameters_are_checked(name: str, value: Any) -> None:
+def test_parameters_are_checked(name: str, value: Any) -> None:
     with pytest.raises(ConfigurationError):
         required_probes.bind(**{name: value})

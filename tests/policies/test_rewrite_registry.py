@@ -7,15 +7,15 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json, admission_review, pod
-from .mutations import stored
-from .objects import LISTS, RESOURCES, bearing, container, spec_of
+from .mutations import mutated_object
+from .pods import LISTS, RESOURCES, container, make_object, pod_spec
 
 [rewrite_registry] = load(["library:rewrite_registry"])
 
 DIGEST = f"sha256:{'a' * 64}"
 HUB = {"docker.io": "mirror.example.com/hub"}
 
-# Rules, and what becomes of images; None where they stay.
+# Parameters, and images with their new value; None if they are not changed.
 IMAGES: list[tuple[dict[str, str], dict[str, str | None]]] = [
     (
         HUB,
@@ -62,16 +62,16 @@ IMAGES: list[tuple[dict[str, str], dict[str, str | None]]] = [
 
 
 @pytest.mark.parametrize(("registries", "images"), IMAGES, ids=repr)
-def test_images_come_from_elsewhere(registries: dict[str, str], images: dict[str, str | None]) -> None:
+def test_images_are_rewritten(registries: dict[str, str], images: dict[str, str | None]) -> None:
     policy = rewrite_registry.bind(registries=registries)
     for before, after in images.items():
         result = pod(containers=[container(image=before if after is None else after)])
-        assert stored(policy, pod(containers=[container(image=before)])) == result, before
+        assert mutated_object(policy, pod(containers=[container(image=before)])) == result, before
 
 
 def everywhere(image: str) -> Json:
     volume = {"name": "model", "image": {"reference": image, "pullPolicy": "Always"}}
-    lists = {each: [container(f"{each}-1", image), container(f"{each}-2", "a.io/b")] for each in LISTS}
+    lists = {list_: [container(f"{list_}-1", image), container(f"{list_}-2", "a.io/b")] for list_ in LISTS}
     return {**lists, "volumes": [{"name": "disk", "emptyDir": {}}, volume]}
 
 
@@ -79,22 +79,22 @@ NEW = "mirror.example.com/hub/library/nginx:1"
 
 
 @pytest.mark.parametrize("kind", RESOURCES)
-def test_no_image_is_overlooked(kind: str) -> None:
+def test_all_images_are_checked(kind: str) -> None:
     policy = rewrite_registry.bind(registries=HUB)
-    before, after = bearing(kind, everywhere("nginx:1")), bearing(kind, everywhere(NEW))
-    assert stored(policy, before) == after
+    before, after = make_object(kind, everywhere("nginx:1")), make_object(kind, everywhere(NEW))
+    assert mutated_object(policy, before) == after
     update = {"operation": "UPDATE"}
-    assert stored(policy, before, **update) == after, "the old object is not told"
-    assert stored(policy, before, old=before, **update) == before, "what was there before stays"
-    assert stored(policy, before, old=bearing(kind, everywhere("nginx:2")), **update) == after
-    assert stored(policy, before, old=after, **update) == after, "as it was applied the last time"
+    assert mutated_object(policy, before, **update) == after, "the old object is not changed"
+    assert mutated_object(policy, before, old=before, **update) == before, "existing images are not changed"
+    assert mutated_object(policy, before, old=make_object(kind, everywhere("nginx:2")), **update) == after
+    assert mutated_object(policy, before, old=after, **update) == after, "as it was applied before"
 
 
-def test_an_update_brings_what_it_changes() -> None:
+def test_an_update_rewrites_only_new_images() -> None:
     old = pod(containers=[container("a", "nginx:1"), container("b", "nginx:1")])
     obj = pod(containers=[container("a", "nginx:1"), container("b", "nginx:2")])
     result = pod(containers=[container("a", "nginx:1"), container("b", "mirror.example.com/hub/library/nginx:2")])
-    assert stored(rewrite_registry.bind(registries=HUB), obj, operation="UPDATE", old=old) == result
+    assert mutated_object(rewrite_registry.bind(registries=HUB), obj, operation="UPDATE", old=old) == result
 
 
 @pytest.mark.parametrize(
@@ -110,10 +110,10 @@ def test_an_update_brings_what_it_changes() -> None:
     ],
     ids=["as now", "as of old"],
 )
-def test_containers_put_into_running_pods_too(obj: Json) -> None:
+def test_ephemeral_containers_are_changed(obj: Json) -> None:
     old = pod(containers=everywhere("nginx:1")["containers"])
-    asked = {"operation": "UPDATE", "old": old, "subResource": "ephemeralcontainers"}
-    result = stored(rewrite_registry.bind(registries=HUB), obj, **asked)
+    request = {"operation": "UPDATE", "old": old, "subResource": "ephemeralcontainers"}
+    result = mutated_object(rewrite_registry.bind(registries=HUB), obj, **request)
     of = result.get("spec", result)
     assert of["ephemeralContainers"][0]["image"] == NEW
     assert of.get("containers", []) == obj.get("spec", {}).get("containers", [])
@@ -134,32 +134,32 @@ OWNER = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "1
     ids=repr,
 )
 @pytest.mark.parametrize("kind", ["ReplicaSet", "Job", "Pod"])
-def test_what_a_controller_would_make_again_is_left(kind: str, owners: Any, left: bool) -> None:
-    obj = bearing(kind, spec_of(container(image="nginx:1")))
+def test_workloads_with_a_controller_are_not_changed(kind: str, owners: Any, left: bool) -> None:
+    obj = make_object(kind, pod_spec(container(image="nginx:1")))
     obj["metadata"]["ownerReferences"] = owners
-    result = stored(rewrite_registry.bind(registries=HUB), obj)
+    result = mutated_object(rewrite_registry.bind(registries=HUB), obj)
     assert (result == obj) is (left and kind != "Pod")
 
 
 @pytest.mark.parametrize(
     "image", ["NGINX", "nginx:", " nginx", "nginx ", "https://nginx", "a//b", f"{'a' * 64}", "x" * 1000]
 )
-def test_an_image_that_cannot_be_read_is_denied(image: str) -> None:
+def test_invalid_images_are_denied(image: str) -> None:
     policy = rewrite_registry.bind(registries=HUB)
     obj = pod(containers=[container("a", "nginx"), container("b", image)], initContainers=[container("c", image)])
-    denial = stored(policy, obj)
+    denial = mutated_object(policy, obj)
     assert isinstance(denial, Deny)
     assert denial.message == "; ".join(
         f"{name}: {image[:60]!r} is not a valid image reference" for name in ("container b", "init container c")
     )
-    assert stored(policy, obj, operation="UPDATE", old=obj) == obj
+    assert mutated_object(policy, obj, operation="UPDATE", old=obj) == obj
 
 
 @pytest.mark.parametrize(
     "spec", [{"containers": {"a": {}}}, {"containers": ["a"]}, {"initContainers": [None]}, {"volumes": "x"}], ids=repr
 )
-def test_where_an_image_could_hide_is_denied(spec: Json) -> None:
-    assert isinstance(stored(rewrite_registry.bind(registries=HUB), pod(**spec)), Deny)
+def test_malformed_objects_are_denied(spec: Json) -> None:
+    assert isinstance(mutated_object(rewrite_registry.bind(registries=HUB), pod(**spec)), Deny)
 
 
 @pytest.mark.parametrize(
@@ -174,18 +174,18 @@ def test_where_an_image_could_hide_is_denied(spec: Json) -> None:
     ],
     ids=repr,
 )
-def test_places_that_are_none_deny(registries: Any) -> None:
-    outcome = stored(rewrite_registry.bind(registries=registries), pod(containers=[container(image="nginx:1")]))
+def test_invalid_places_deny_everything(registries: Any) -> None:
+    outcome = mutated_object(rewrite_registry.bind(registries=registries), pod(containers=[container(image="nginx:1")]))
     assert isinstance(outcome, Deny)
     assert outcome.code == 500
 
 
-def test_nothing_is_rewritten_unless_told() -> None:
+def test_nothing_is_rewritten_by_default() -> None:
     assert rewrite_registry(admission_review(obj=pod())) == Allow()
 
 
 @pytest.mark.parametrize(
-    ("request_", "wanted"),
+    ("request_", "expected"),
     [
         *(({"resource": resource}, True) for resource in RESOURCES.values()),
         ({"operation": "UPDATE"}, True),
@@ -197,11 +197,11 @@ def test_nothing_is_rewritten_unless_told() -> None:
         ({"resource": "v1/services"}, False),
     ],
 )
-def test_it_asks_about_what_bears_pods(request_: Json, wanted: bool) -> None:
-    assert rewrite_registry.match.matches_resource(admission_review(**request_)) is wanted
+def test_matching_resources(request_: Json, expected: bool) -> None:
+    assert rewrite_registry.match.matches_resource(admission_review(**request_)) is expected
 
 
 @pytest.mark.parametrize("registries", ["a.io", ["a.io"], {"a.io": 5}, None], ids=repr)
-def test_its_parameters_are_checked(registries: Any) -> None:
+def test_parameters_are_checked(registries: Any) -> None:
     with pytest.raises(ConfigurationError):
         rewrite_registry.bind(registries=registries)

@@ -5,15 +5,15 @@ import pytest
 from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
-from .objects import (
+from .pods import (
+    check_all_kinds,
     check_containers,
-    check_everywhere,
     check_exemptions,
     check_shapes,
     container,
     message,
-    secured,
-    spec_of,
+    pod_spec,
+    with_context,
 )
 
 [seccomp] = load(["library:seccomp"])
@@ -22,7 +22,7 @@ DEFAULT, UNCONFINED = {"type": "RuntimeDefault"}, {"type": "Unconfined"}
 WEB, LOG = ({"type": "Localhost", "localhostProfile": name} for name in ("web.json", "log.json"))
 BARE = {"type": "Localhost"}
 
-# What is allowed, of which files, and the profiles that are let in; all others are not.
+# The allowed profiles and files as parameters, and the profiles that they allow.
 ALL: list[Any] = [DEFAULT, UNCONFINED, WEB, LOG, BARE, None]
 CASES: list[tuple[list[str], list[str], list[Any]]] = [
     ([], [], []),
@@ -50,13 +50,13 @@ CASES: list[tuple[list[str], list[str], list[Any]]] = [
 def test_profiles_are_compared(profiles: list[str], files: list[str], good: list[Any]) -> None:
     policy = seccomp.bind(allowed_profiles=profiles, allowed_localhost_files=files)
     for profile in ALL:
-        of_container = spec_of(secured(seccompProfile=profile))
-        of_pod = spec_of(securityContext={"seccompProfile": profile})
-        for spec in (of_container, of_pod):
+        container_value = pod_spec(with_context(seccompProfile=profile))
+        pod_value = pod_spec(securityContext={"seccompProfile": profile})
+        for spec in (container_value, pod_value):
             assert (message(policy, spec) is None) is (profile in good), (profile, spec)
 
 
-# What the pod says, what the container says, and what is wrong.
+# The profile of the pod, that of the container, and the denied one.
 LEVELS: list[tuple[Any, Any, str | None]] = [
     (None, None, "absent"),
     (None, DEFAULT, None),
@@ -74,9 +74,9 @@ LEVELS: list[tuple[Any, Any, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("of_pod", "of_container", "wrong"), LEVELS, ids=repr)
-def test_the_container_takes_precedence(of_pod: Any, of_container: Any, wrong: str | None) -> None:
-    spec = spec_of(secured(seccompProfile=of_container), securityContext={"seccompProfile": of_pod})
+@pytest.mark.parametrize(("pod_value", "container_value", "wrong"), LEVELS, ids=repr)
+def test_the_container_takes_precedence(pod_value: Any, container_value: Any, wrong: str | None) -> None:
+    spec = pod_spec(with_context(seccompProfile=container_value), securityContext={"seccompProfile": pod_value})
     problem = wrong and f"container app: securityContext.seccompProfile must be RuntimeDefault, not {wrong}"
     assert message(seccomp, spec) == problem
 
@@ -86,30 +86,30 @@ def test_messages() -> None:
     problem = (
         "container app: securityContext.seccompProfile must be RuntimeDefault or Unconfined or localhost/*, not absent"
     )
-    assert message(policy, spec_of()) == problem
+    assert message(policy, pod_spec()) == problem
     problem = "container app: securityContext.seccompProfile must be an allowed profile, not absent"
-    assert message(seccomp.bind(allowed_profiles=[]), spec_of()) == problem
+    assert message(seccomp.bind(allowed_profiles=[]), pod_spec()) == problem
 
 
-def test_annotations_do_not_count() -> None:
+def test_annotations_are_ignored() -> None:
     annotations = {
         "seccomp.security.alpha.kubernetes.io/pod": "runtime/default",
         "container.seccomp.security.alpha.kubernetes.io/app": "runtime/default",
     }
-    assert message(seccomp, spec_of(), annotations=annotations)
-    confined = spec_of(securityContext={"seccompProfile": DEFAULT})
+    assert message(seccomp, pod_spec(), annotations=annotations)
+    confined = pod_spec(securityContext={"seccompProfile": DEFAULT})
     assert message(seccomp, confined, annotations=dict.fromkeys(annotations, "unconfined")) is None
 
 
-def test_pods_for_windows_have_none() -> None:
-    assert message(seccomp, spec_of(os={"name": "windows"})) is None
-    assert message(seccomp, spec_of(os={"name": "linux"}))
+def test_pods_for_windows_are_exempt() -> None:
+    assert message(seccomp, pod_spec(os={"name": "windows"})) is None
+    assert message(seccomp, pod_spec(os={"name": "linux"}))
 
 
-def test_it_holds_for_every_object_and_container() -> None:
-    good, bad = secured(seccompProfile=DEFAULT), secured(seccompProfile=UNCONFINED)
-    check_everywhere(seccomp, spec_of(good), spec_of(bad))
-    check_everywhere(seccomp, spec_of(securityContext={"seccompProfile": DEFAULT}), spec_of())
+def test_all_objects_and_containers() -> None:
+    good, bad = with_context(seccompProfile=DEFAULT), with_context(seccompProfile=UNCONFINED)
+    check_all_kinds(seccomp, pod_spec(good), pod_spec(bad))
+    check_all_kinds(seccomp, pod_spec(securityContext={"seccompProfile": DEFAULT}), pod_spec())
     check_containers(seccomp, good, bad)
     check_containers(seccomp, good, container())
     check_containers(seccomp, container(), bad, securityContext={"seccompProfile": DEFAULT})
@@ -117,14 +117,14 @@ def test_it_holds_for_every_object_and_container() -> None:
     check_exemptions(seccomp, container())
 
 
-def test_an_update_may_not_bring_another_profile() -> None:
-    assert message(seccomp, spec_of(secured(seccompProfile=UNCONFINED)), "Deployment", old=spec_of())
+def test_an_update_must_not_add_another_profile() -> None:
+    assert message(seccomp, pod_spec(with_context(seccompProfile=UNCONFINED)), "Deployment", old=pod_spec())
 
 
-def test_misshapen_objects_are_denied() -> None:
+def test_malformed_objects_are_denied() -> None:
     for spec, path in (
-        (spec_of(secured(seccompProfile=DEFAULT)), "containers/0/securityContext"),
-        (spec_of(securityContext={"seccompProfile": DEFAULT}), "securityContext"),
+        (pod_spec(with_context(seccompProfile=DEFAULT)), "containers/0/securityContext"),
+        (pod_spec(securityContext={"seccompProfile": DEFAULT}), "securityContext"),
     ):
         check_shapes(seccomp, spec, path)
         check_shapes(seccomp, spec, f"{path}/seccompProfile")
@@ -133,6 +133,6 @@ def test_misshapen_objects_are_denied() -> None:
 
 @pytest.mark.parametrize("name", ["allowed_profiles", "allowed_localhost_files"])
 @pytest.mark.parametrize("value", ["*", [5], None], ids=repr)
-def test_its_parameters_are_checked(name: str, value: Any) -> None:
+def test_parameters_are_checked(name: str, value: Any) -> None:
     with pytest.raises(ConfigurationError):
         seccomp.bind(**{name: value})

@@ -6,22 +6,22 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .objects import (
+from .pods import (
+    check_all_kinds,
     check_containers,
-    check_everywhere,
     check_exemptions,
     check_shapes,
     container,
     message,
-    secured,
-    spec_of,
+    pod_spec,
+    with_context,
 )
 
 [selinux] = load(["library:selinux"])
 
 A = {"level": "s0:c1,c2", "role": "object_r", "type": "svirt_t", "user": "system_u"}
 B = {"type": "container_t"}
-# What is allowed, what is options, and whether it may be.
+# The allowed options, those of a pod or container, and whether they are allowed.
 CASES: list[tuple[list[Json], Any, bool]] = [
     ([], None, True),
     ([], {}, True),
@@ -45,43 +45,43 @@ CASES: list[tuple[list[Json], Any, bool]] = [
 @pytest.mark.parametrize(("allowed", "options", "good"), CASES, ids=repr)
 def test_options_are_compared(allowed: list[Json], options: Any, good: bool) -> None:
     policy = selinux.bind(allowed_selinux_options=allowed)
-    for spec in (spec_of(secured(seLinuxOptions=options)), spec_of(securityContext={"seLinuxOptions": options})):
+    for spec in (pod_spec(with_context(seLinuxOptions=options)), pod_spec(securityContext={"seLinuxOptions": options})):
         assert (message(policy, spec) is None) is good
 
 
 def test_messages() -> None:
-    spec = spec_of(secured(seLinuxOptions={"user": "root", "level": "s0"}), securityContext={"seLinuxOptions": A})
+    spec = pod_spec(with_context(seLinuxOptions={"user": "root", "level": "s0"}), securityContext={"seLinuxOptions": A})
     assert message(selinux.bind(allowed_selinux_options=[A, B]), spec) == (
         "container app: securityContext.seLinuxOptions must be (level: s0:c1,c2, role: object_r, type: svirt_t, "
         "user: system_u) or (type: container_t), not (level: s0, user: root)"
     )
-    problem = message(selinux, spec_of(securityContext={"seLinuxOptions": B}))
+    problem = message(selinux, pod_spec(securityContext={"seLinuxOptions": B}))
     assert problem == "pod: securityContext.seLinuxOptions must be absent, not (type: container_t)"
 
 
-def test_images_make_no_exception_for_what_a_pod_says() -> None:
+def test_options_of_the_pod_are_never_exempt() -> None:
     policy = selinux.bind(exempt_images=["*"])
-    assert message(policy, spec_of(secured(seLinuxOptions=B))) is None
-    assert message(policy, spec_of(secured(seLinuxOptions=B), securityContext={"seLinuxOptions": B}))
+    assert message(policy, pod_spec(with_context(seLinuxOptions=B))) is None
+    assert message(policy, pod_spec(with_context(seLinuxOptions=B), securityContext={"seLinuxOptions": B}))
 
 
-def test_it_holds_for_every_object_and_container() -> None:
-    bad = secured(seLinuxOptions=B)
-    check_everywhere(selinux, spec_of(), spec_of(bad))
-    check_everywhere(selinux, spec_of(), spec_of(securityContext={"seLinuxOptions": B}))
+def test_all_objects_and_containers() -> None:
+    bad = with_context(seLinuxOptions=B)
+    check_all_kinds(selinux, pod_spec(), pod_spec(bad))
+    check_all_kinds(selinux, pod_spec(), pod_spec(securityContext={"seLinuxOptions": B}))
     check_containers(selinux, container(), bad)
     check_exemptions(selinux, bad)
 
 
-def test_an_update_may_not_bring_another_label() -> None:
-    old, new = (spec_of(securityContext={"seLinuxOptions": {"type": each}}) for each in ("a_t", "spc_t"))
+def test_an_update_must_not_add_another_label() -> None:
+    old, new = (pod_spec(securityContext={"seLinuxOptions": {"type": type_}}) for type_ in ("a_t", "spc_t"))
     assert message(selinux, new, "Deployment", old=old)
 
 
-def test_misshapen_objects_are_denied() -> None:
+def test_malformed_objects_are_denied() -> None:
     for spec, path in (
-        (spec_of(secured(seLinuxOptions=B)), "containers/0/securityContext"),
-        (spec_of(securityContext={"seLinuxOptions": B}), "securityContext"),
+        (pod_spec(with_context(seLinuxOptions=B)), "containers/0/securityContext"),
+        (pod_spec(securityContext={"seLinuxOptions": B}), "securityContext"),
     ):
         check_shapes(selinux, spec, path, {}, {"x": "y"})
         check_shapes(selinux, spec, f"{path}/seLinuxOptions", {}, {"x": "y"})
@@ -89,6 +89,6 @@ def test_misshapen_objects_are_denied() -> None:
 
 
 @pytest.mark.parametrize("value", ["spc_t", ["spc_t"], [{"type": 5}], None], ids=repr)
-def test_its_parameters_are_checked(value: Any) -> None:
+def test_parameters_are_checked(value: Any) -> None:
     with pytest.raises(ConfigurationError):
         selinux.bind(allowed_selinux_options=value)

@@ -4,7 +4,7 @@ import pytest
 
 from webhooks.policy.loader import load
 
-from .kinds import check_requests, check_shapes, message, service
+from .other_objects import check_requests, check_shapes, message, service
 
 [service_types] = load(["library:service_types"])
 

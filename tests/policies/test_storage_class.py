@@ -6,7 +6,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .kinds import check_requests, check_shapes, message
+from .other_objects import check_requests, check_shapes, message
 
 [storage_class] = load(["library:storage_class"])
 restricted = storage_class.bind(allowed_storage_classes=["fast", "slow"])
@@ -109,6 +109,6 @@ def test_shapes() -> None:
     ],
     ids=repr,
 )
-def test_its_parameters_are_checked(parameters: Json) -> None:
+def test_parameters_are_checked(parameters: Json) -> None:
     with pytest.raises(ConfigurationError):
         storage_class.bind(**parameters)

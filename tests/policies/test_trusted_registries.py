@@ -52,7 +52,7 @@ def test_all_images_are_named() -> None:
     assert outcome == Deny("images must come from registry.k8s.io: a/b, c")
 
 
-def test_annotations_do_not_count() -> None:
+def test_annotations_are_ignored() -> None:
     review = image_review("nginx", annotations={"example.image-policy.k8s.io/break-glass": "true"})
     assert isinstance(trusted_registries(review), Deny)
 
@@ -64,6 +64,6 @@ def test_invalid_registries_deny_everything(registry: str) -> None:
 
 
 @pytest.mark.parametrize("registries", ["good.io", [5], None, {"good.io": True}], ids=repr)
-def test_its_parameters_are_checked(registries: Any) -> None:
+def test_parameters_are_checked(registries: Any) -> None:
     with pytest.raises(ConfigurationError):
         trusted_registries.bind(registries=registries)

@@ -6,15 +6,15 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .objects import (
+from .pods import (
+    check_all_kinds,
     check_containers,
-    check_everywhere,
     check_exemptions,
     check_shapes,
     container,
     message,
-    secured,
-    spec_of,
+    pod_spec,
+    with_context,
 )
 
 [users] = load(["library:users"])
@@ -85,21 +85,21 @@ CASES: list[tuple[Json, Json, Json, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("parameters", "of_pod", "of_container", "problem"), CASES, ids=repr)
-def test_ids_are_compared(parameters: Json, of_pod: Json, of_container: Json, problem: str | None) -> None:
-    spec = spec_of(container(securityContext=of_container), securityContext=of_pod)
+@pytest.mark.parametrize(("parameters", "pod_value", "container_value", "problem"), CASES, ids=repr)
+def test_ids_are_compared(parameters: Json, pod_value: Json, container_value: Json, problem: str | None) -> None:
+    spec = pod_spec(container(securityContext=container_value), securityContext=pod_value)
     assert message(users.bind(**parameters), spec) == problem
 
 
 def test_all_containers_are_checked() -> None:
-    spec = spec_of(
-        container("a"), secured("b", runAsUser=0), secured("c", runAsUser=5), securityContext={"runAsUser": 7}
+    spec = pod_spec(
+        container("a"), with_context("b", runAsUser=0), with_context("c", runAsUser=5), securityContext={"runAsUser": 7}
     )
     assert message(users, spec) == NO_ROOT.replace("app", "b") + "0"
 
 
 @pytest.mark.parametrize(
-    ("parameters", "of_pod", "good"),
+    ("parameters", "pod_value", "good"),
     [
         ({}, {}, False),
         ({}, {"runAsNonRoot": True}, True),
@@ -110,41 +110,41 @@ def test_all_containers_are_checked() -> None:
     ],
     ids=repr,
 )
-def test_pods_for_windows(parameters: Json, of_pod: Json, good: bool) -> None:
-    spec = spec_of(os={"name": "windows"}, securityContext=of_pod)
+def test_pods_for_windows(parameters: Json, pod_value: Json, good: bool) -> None:
+    spec = pod_spec(os={"name": "windows"}, securityContext=pod_value)
     assert (message(users.bind(**parameters), spec) is None) is good
 
 
 def test_a_pod_of_exempt_images_may_have_any_group() -> None:
     policy = users.bind(fs_group=MAY, exempt_images=["sudo:1"])
-    spec = spec_of(container("a", "sudo:1"), securityContext={"fsGroup": 0})
+    spec = pod_spec(container("a", "sudo:1"), securityContext={"fsGroup": 0})
     assert message(policy, spec) is None
     assert message(policy, {**spec, "initContainers": [container("b")]}) == FILES + "0"
 
 
-def test_it_holds_for_every_object_and_container() -> None:
-    good, bad = secured(runAsUser=1000), secured(runAsUser=0)
-    check_everywhere(users, spec_of(good), spec_of(bad))
-    check_everywhere(users, spec_of(securityContext={"runAsNonRoot": True}), spec_of())
-    check_everywhere(users.bind(fs_group=MUST), spec_of(securityContext={"fsGroup": 10}), spec_of())
+def test_all_objects_and_containers() -> None:
+    good, bad = with_context(runAsUser=1000), with_context(runAsUser=0)
+    check_all_kinds(users, pod_spec(good), pod_spec(bad))
+    check_all_kinds(users, pod_spec(securityContext={"runAsNonRoot": True}), pod_spec())
+    check_all_kinds(users.bind(fs_group=MUST), pod_spec(securityContext={"fsGroup": 10}), pod_spec())
     check_containers(users, good, bad)
     check_containers(users, good, container())
     check_containers(users, container(), bad, securityContext={"runAsUser": 5})
-    check_containers(users.bind(run_as_group=MAY), container(), secured(runAsGroup=0))
+    check_containers(users.bind(run_as_group=MAY), container(), with_context(runAsGroup=0))
     check_exemptions(users, bad)
     check_exemptions(users.bind(run_as_group=MUST), container())
 
 
-def test_an_update_may_not_bring_another_number() -> None:
+def test_an_update_must_not_add_another_number() -> None:
     policy = users.bind(run_as_user=MUST)
-    assert message(policy, spec_of(secured(runAsUser=0)), "Deployment", old=spec_of(secured(runAsUser=5)))
-    assert message(users, spec_of(secured(runAsUser=0)), "Deployment", old=spec_of())
+    assert message(policy, pod_spec(with_context(runAsUser=0)), "Deployment", old=pod_spec(with_context(runAsUser=5)))
+    assert message(users, pod_spec(with_context(runAsUser=0)), "Deployment", old=pod_spec())
 
 
-def test_misshapen_objects_are_denied() -> None:
+def test_malformed_objects_are_denied() -> None:
     policy = users.bind(run_as_user=MUST, run_as_group=MUST, supplemental_groups=MUST, fs_group=MUST)
-    of_pod = {"runAsUser": 10, "runAsGroup": 10, "supplementalGroups": [10], "fsGroup": 10}
-    spec = spec_of(secured(runAsUser=10, runAsGroup=10), securityContext=of_pod)
+    pod_value = {"runAsUser": 10, "runAsGroup": 10, "supplementalGroups": [10], "fsGroup": 10}
+    spec = pod_spec(with_context(runAsUser=10, runAsGroup=10), securityContext=pod_value)
     assert message(policy, spec) is None
     check_shapes(policy, spec, "securityContext")
     check_shapes(policy, spec, "securityContext/supplementalGroups")
@@ -153,7 +153,7 @@ def test_misshapen_objects_are_denied() -> None:
     check_shapes(policy, spec, "containers/0/securityContext", {}, {"x": "y"})
     check_shapes(policy, spec, "containers/0/securityContext/runAsUser")
     check_shapes(policy, spec, "containers/0/securityContext/runAsGroup")
-    check_shapes(users, spec_of(secured(runAsNonRoot=True)), "containers/0/securityContext/runAsNonRoot", True)
+    check_shapes(users, pod_spec(with_context(runAsNonRoot=True)), "containers/0/securityContext/runAsNonRoot", True)
 
 
 @pytest.mark.parametrize(
@@ -168,6 +168,6 @@ def test_misshapen_objects_are_denied() -> None:
     ],
     ids=repr,
 )
-def test_its_parameters_are_checked(parameters: Any) -> None:
+def test_parameters_are_checked(parameters: Any) -> None:
     with pytest.raises(ConfigurationError):
         users.bind(**parameters)

@@ -6,7 +6,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.policy.loader import load
 
 from ..support.builders import Json
-from .objects import check_everywhere, check_shapes, message, spec_of
+from .pods import check_all_kinds, check_shapes, message, pod_spec
 
 [volumes] = load(["library:volumes"])
 
@@ -48,7 +48,7 @@ OTHERS = [
 
 
 def using(*types: str) -> Json:
-    return spec_of(volumes=[{"name": f"v{index}", type_: {}} for index, type_ in enumerate(types)])
+    return pod_spec(volumes=[{"name": f"v{index}", type_: {}} for index, type_ in enumerate(types)])
 
 
 @pytest.mark.parametrize("type_", DEFAULT)
@@ -65,9 +65,9 @@ def test_other_types_are_denied(type_: str) -> None:
 
 
 CASES: list[tuple[Json, list[str], str | None]] = [
-    (spec_of(), [], None),
-    (spec_of(volumes=None), [], None),
-    (spec_of(volumes=[]), [], None),
+    (pod_spec(), [], None),
+    (pod_spec(volumes=None), [], None),
+    (pod_spec(volumes=[]), [], None),
     (using("secret"), [], "volume v0: type must be an allowed type, not secret"),
     (
         using("nfs", "secret", "nfs"),
@@ -75,9 +75,9 @@ CASES: list[tuple[Json, list[str], str | None]] = [
         "volume v0: type must be secret, not nfs; volume v2: type must be secret, not nfs",
     ),
     (using("nfs"), ["NFS", "nf*"], "volume v0: type must be NFS or nf*, not nfs"),
-    (spec_of(volumes=[{"name": "a", "nfs": None, "secret": {}}]), ["secret"], None),
+    (pod_spec(volumes=[{"name": "a", "nfs": None, "secret": {}}]), ["secret"], None),
     (
-        spec_of(volumes=[{"name": "a", "hostPath": {}, "secret": {}}]),
+        pod_spec(volumes=[{"name": "a", "hostPath": {}, "secret": {}}]),
         ["secret"],
         "volume a: type must be secret, not hostPath",
     ),
@@ -89,22 +89,22 @@ def test_types_are_compared(spec: Json, allowed: list[str], problem: str | None)
     assert message(volumes.bind(volumes=allowed), spec) == problem
 
 
-def test_it_holds_for_every_object() -> None:
-    check_everywhere(volumes, using("secret"), using("hostPath"))
+def test_all_objects() -> None:
+    check_all_kinds(volumes, using("secret"), using("hostPath"))
 
 
-def test_an_update_may_not_bring_another_type() -> None:
+def test_an_update_must_not_add_another_type() -> None:
     assert message(volumes, using("nfs"), "Deployment", old=using("hostPath"))
     assert message(volumes, using("nfs", "nfs"), "Deployment", old=using("nfs"))
 
 
-def test_misshapen_objects_are_denied() -> None:
+def test_malformed_objects_are_denied() -> None:
     check_shapes(volumes, using("nfs"), "volumes", [])
     check_shapes(volumes, using("nfs"), "volumes/0", {})
     check_shapes(volumes, using("nfs"), "volumes/0/nfs")
 
 
 @pytest.mark.parametrize("value", ["*", [5], None, {"nfs": True}], ids=repr)
-def test_its_parameters_are_checked(value: Any) -> None:
+def test_parameters_are_checked(value: Any) -> None:
     with pytest.raises(ConfigurationError):
         volumes.bind(volumes=value)

@@ -101,7 +101,7 @@ def test_exemptions(parameters: Json, spec: Json, denied: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "wanted"),
+    ("spec", "expected"),
     [
         *(({"verb": verb}, True) for verb in ("create", "update", "patch", "delete", "deletecollection")),
         *(({"verb": verb}, False) for verb in ("get", "list", "watch", "impersonate")),
@@ -110,11 +110,11 @@ def test_exemptions(parameters: Json, spec: Json, denied: bool) -> None:
     ],
     ids=repr,
 )
-def test_it_asks_about_changes_alone(spec: Json, wanted: bool) -> None:
-    assert working_hours.match.matches_resource(deleting(**spec)) is wanted
+def test_it_matches_only_changes(spec: Json, expected: bool) -> None:
+    assert working_hours.match.matches_resource(deleting(**spec)) is expected
 
 
-def test_it_asks_about_no_paths() -> None:
+def test_it_matches_no_paths() -> None:
     review = access_review(nonResourceAttributes={"path": "/x", "verb": "delete"})
     assert not working_hours.match.matches_resource(review)
 
@@ -134,6 +134,6 @@ def test_invalid_hours_deny_changes(parameters: Json) -> None:
     [{"days": ["Monday"]}, {"days": "Mon"}, {"start": 9}, {"time_zone": None}, {"now": "noon"}, {"except_users": "x"}],
     ids=repr,
 )
-def test_its_parameters_are_checked(parameters: Any) -> None:
+def test_parameters_are_checked(parameters: Any) -> None:
     with pytest.raises(ConfigurationError):
         working_hours.bind(**parameters)

@@ -27,7 +27,7 @@ from webhooks.kube.globs import EVERYTHING
 from webhooks.kube.resource_rules import Rule
 from webhooks.policy.matching import AccessMatch, AdmissionMatch, AnyMatch, ImageMatch
 
-from ..policies.objects import RESOURCES as POD_RESOURCES
+from ..policies.pods import RESOURCES as POD_RESOURCES
 from ..support.builders import admission_review, pod
 
 Decorator = Callable[..., Any]

@@ -271,7 +271,7 @@ BROKEN: dict[str, tuple[str, str]] = {
 def test_errors_name_file_and_line(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path, {"broken.py": text}) / "broken.py"
     before = set(sys.modules)
-    line = next(number for number, each in enumerate(text.split("\n"), start=1) if each.endswith("HERE"))
+    line = next(number for number, text_line in enumerate(text.split("\n"), start=1) if text_line.endswith("HERE"))
     for source in (path, tmp_path):
         with pytest.raises(ConfigurationError) as caught:
             load([str(source)])

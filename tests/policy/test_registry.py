@@ -19,12 +19,12 @@ def policy(name: str, decorator: Any = None) -> Policy[Any, Any]:
 
 
 def selected(registry: Registry, kind: Kind, review: Any) -> list[str]:
-    return [each.name for each in registry.select(kind, review)]
+    return [policy.name for policy in registry.select(kind, review)]
 
 
 def test_policies_keep_their_order() -> None:
     registry = Registry(policy(name) for name in "cab")
-    assert [each.name for each in registry] == ["c", "a", "b"]
+    assert [policy.name for policy in registry] == ["c", "a", "b"]
     assert len(registry) == 3
     assert selected(registry, "validating", admission_review()) == ["c", "a", "b"]
     assert len(Registry([])) == 0
@@ -53,10 +53,10 @@ def test_errors_in_parameters_name_the_place_of_the_policy() -> None:
     def mistyped(review: Any, *, most: int = "many") -> Allow:  # type: ignore[assignment]
         return Allow()
 
-    for each in (incomplete, mistyped):
+    for policy in (incomplete, mistyped):
         with pytest.raises(ConfigurationError, match="'most'") as caught:
-            Registry([each])
-        assert str(caught.value).startswith(f"{__file__}:{each.origin.line}: policy '{each.name}'")
+            Registry([policy])
+        assert str(caught.value).startswith(f"{__file__}:{policy.origin.line}: policy '{policy.name}'")
     Registry([incomplete.bind(most=1), mistyped.bind(most=1)])
 
 
@@ -77,8 +77,8 @@ def test_each_kind_has_its_own_policies() -> None:
         "authenticating": token_review(),
         "image_policy": image_review("nginx"),
     }
-    found = [selected(registry, kind, review) for kind, review in reviews.items()]
-    assert found == [["mutate"], ["validate"], ["authorize"], ["authenticate"], ["image"]]
+    names = [selected(registry, kind, review) for kind, review in reviews.items()]
+    assert names == [["mutate"], ["validate"], ["authorize"], ["authenticate"], ["image"]]
 
 
 def test_cached_candidates_are_not_used_for_other_reviews() -> None:
@@ -134,7 +134,7 @@ def test_cached_candidates_of_access_reviews() -> None:
     ]
     for _ in range(2):
         assert [selected(registry, "authorizing", access_review(**spec)) for spec, _ in table] == [
-            each for _, each in table
+            names for _, names in table
         ]
 
 

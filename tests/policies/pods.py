@@ -1,4 +1,4 @@
-"""Objects that bear pods, and what every policy on pods must do with all of them."""
+"""Pods and workloads, and checks for every policy on them."""
 
 from typing import Any
 
@@ -19,30 +19,30 @@ RESOURCES = {
     "Job": "batch/v1/jobs",
     "CronJob": "batch/v1/cronjobs",
 }
-NO_POLICY_OUTCOME = (
+NOT_MATCHING = (
     {"operation": "DELETE"},
     {"operation": "CONNECT"},
     {"operation": "UPDATE", "subResource": "status"},
 )
-SHAPES: list[Any] = [[], ["x"], "", "x", 0, 7, 0.5, True, False, {}, {"x": "y"}]  # all that a field can wrongly be
+SHAPES: list[Any] = [[], ["x"], "", "x", 0, 7, 0.5, True, False, {}, {"x": "y"}]  # wrong values for fields
 
 
 def container(name: str = "app", image: str = "registry.example.com/app:1", **fields: Any) -> Json:
     return {"name": name, "image": image, **fields}
 
 
-def secured(name: str = "app", **context: Any) -> Json:
-    """A container with this security context."""
+def with_context(name: str = "app", **context: Any) -> Json:
+    """Return a container with this security context."""
     return container(name, securityContext=context)
 
 
-def spec_of(*containers: Json, **spec: Any) -> Json:
-    """A pod spec with these containers; one plain container unless given."""
+def pod_spec(*containers: Json, **spec: Any) -> Json:
+    """Return a pod spec with these containers; by default with one plain container."""
     return {"containers": list(containers or [container()]), **spec}
 
 
-def bearing(kind: str, spec: Any, annotations: dict[str, str] | None = None) -> Json:
-    """An object of the kind with this pod in it, and these annotations of the pod."""
+def make_object(kind: str, spec: Any, annotations: dict[str, str] | None = None) -> Json:
+    """Return an object of the kind with this pod spec, and these annotations of the pod."""
     metadata = {} if annotations is None else {"annotations": annotations}
     if kind == "Pod":
         return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "web", **metadata}, "spec": spec}
@@ -60,13 +60,13 @@ def bearing(kind: str, spec: Any, annotations: dict[str, str] | None = None) -> 
 def review_of(
     kind: str, spec: Any, *, old: Any = None, annotations: dict[str, str] | None = None, **request: Any
 ) -> AdmissionReview:
-    """A request about an object of the kind: to make it, or where there is an old spec to change that into this one."""
+    """Return a request to create an object of the kind, or to update it if there is an old spec."""
     group, _, version = RESOURCES[kind].rpartition("/")[0].rpartition("/")
     return admission_review(
         **{
             "operation": "CREATE" if old is None else "UPDATE",
-            "obj": bearing(kind, spec, annotations),
-            "old": None if old is None else bearing(kind, old, annotations),
+            "obj": make_object(kind, spec, annotations),
+            "old": None if old is None else make_object(kind, old, annotations),
             "resource": RESOURCES[kind],
             "kind": {"group": group, "version": version, "kind": kind},
             **request,
@@ -74,20 +74,20 @@ def review_of(
     )
 
 
-def judged(policy: AnyPolicy, spec: Any, kind: str = "Pod", **request: Any) -> Decision:
-    """What a policy decides about an object with this pod; one that it says is malformed is denied."""
+def decide_on_pod(policy: AnyPolicy, spec: Any, kind: str = "Pod", **request: Any) -> Decision:
+    """Return the decision of a policy on an object with this pod; a MalformedReview counts as a denial."""
     review = review_of(kind, spec, **request)
     assert policy.match.matches_resource(review)
     try:
         outcome = decide(review, policy).outcome
-    except MalformedReview as malformed:
-        return Deny(str(malformed), code=malformed.code)
+    except MalformedReview as error:
+        return Deny(str(error), code=error.code)
     assert isinstance(outcome, Allow | Deny)
     return outcome
 
 
 def message(policy: AnyPolicy, spec: Any, kind: str = "Pod", **request: Any) -> str | None:
-    """What a policy says against a pod; None where it allows it."""
+    """Return the message with which a policy denies a pod; None if it allows it."""
     outcome: Decision = policy(review_of(kind, spec, **request))
     if isinstance(outcome, Deny):
         assert outcome.code == 403
@@ -96,28 +96,28 @@ def message(policy: AnyPolicy, spec: Any, kind: str = "Pod", **request: Any) -> 
     return None
 
 
-def check_everywhere(policy: AnyPolicy, good: Json, bad: Json) -> None:
-    """It denies the bad pod in every kind of object, but not where that was there before, nor where it goes.
+def check_all_kinds(policy: AnyPolicy, good: Json, bad: Json) -> None:
+    """Check that the bad pod is denied in every kind of object, except if it was stored before, or is deleted.
 
     Args:
-        policy: with its parameters set.
+        policy: with its parameters.
         good: a pod spec that it allows.
         bad: another that it denies.
     """
     denial = message(policy, bad)
     assert denial
     for kind in RESOURCES:
-        told = f"{kind}: {good} -> {bad}"
-        assert policy.match.matches_resource(review_of(kind, good)), told
-        assert message(policy, good, kind) is None, told
-        assert message(policy, bad, kind) == denial, told
-        assert message(policy, bad, kind, old=good) == denial, told
-        assert message(policy, bad, kind, old=bad) is None, told
-        assert message(policy, good, kind, old=bad) is None, told
-        gone = review_of(kind, None, operation="DELETE", obj=None, old=None, oldObject=bearing(kind, bad))
-        assert policy(gone) == Allow(), told
-        for asked in NO_POLICY_OUTCOME:
-            assert not policy.match.matches_resource(review_of(kind, bad, **asked)), told
+        case = f"{kind}: {good} -> {bad}"
+        assert policy.match.matches_resource(review_of(kind, good)), case
+        assert message(policy, good, kind) is None, case
+        assert message(policy, bad, kind) == denial, case
+        assert message(policy, bad, kind, old=good) == denial, case
+        assert message(policy, bad, kind, old=bad) is None, case
+        assert message(policy, good, kind, old=bad) is None, case
+        deletion = review_of(kind, None, operation="DELETE", obj=None, old=None, oldObject=make_object(kind, bad))
+        assert policy(deletion) == Allow(), case
+        for request in NOT_MATCHING:
+            assert not policy.match.matches_resource(review_of(kind, bad, **request)), case
     for resource in ("v1/services", "v1/configmaps", "v1/namespaces", "example.org/v1/things"):
         assert not policy.match.matches_resource(admission_review(resource=resource))
     revision = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {}, "data": {"spec": bad}}
@@ -125,37 +125,37 @@ def check_everywhere(policy: AnyPolicy, good: Json, bad: Json) -> None:
 
 
 def check_containers(policy: AnyPolicy, good: Json, bad: Json, **spec: Any) -> None:
-    """It overlooks no container, in whichever list, and names each that it denies.
+    """Check that all containers in all lists are checked, and that denials name them.
 
     Args:
-        policy: with its parameters set, ``exempt_images`` not among them.
+        policy: with its parameters, without ``exempt_images``.
         good: a container that it allows.
         bad: another that it denies.
         spec: other fields of the pod.
     """
     good, bad = {**good, "name": "good"}, {**bad, "name": "bad"}
-    whole = {**spec, **{each: [{**good, "name": each}] for each in LISTS}}
-    assert message(policy, whole) is None
+    all_good = {**spec, **{list_: [{**good, "name": list_}] for list_ in LISTS}}
+    assert message(policy, all_good) is None
     for kind in RESOURCES:
         for list_ in LISTS:
-            assert "bad" in (message(policy, {**whole, list_: [good, bad]}, kind) or ""), (kind, list_)
-    both = message(policy, {**whole, "containers": [bad, good, {**bad, "name": "worse"}]}) or ""
+            assert "bad" in (message(policy, {**all_good, list_: [good, bad]}, kind) or ""), (kind, list_)
+    both = message(policy, {**all_good, "containers": [bad, good, {**bad, "name": "worse"}]}) or ""
     assert "bad" in both
     assert "worse" in both
     assert "good" not in both
-    debugged = {**whole, "ephemeralContainers": [bad]}
-    asked = {"operation": "UPDATE", "subResource": "ephemeralcontainers"}
-    assert isinstance(judged(policy, debugged, old=whole, **asked), Deny)
-    another = {**debugged, "ephemeralContainers": [{**bad, "name": "next"}, bad]}
-    assert "next" in (message(policy, another, old=debugged, **asked) or "")
-    assert "bad" not in (message(policy, another, old=debugged, **asked) or "")
+    debugging = {**all_good, "ephemeralContainers": [bad]}
+    request = {"operation": "UPDATE", "subResource": "ephemeralcontainers"}
+    assert isinstance(decide_on_pod(policy, debugging, old=all_good, **request), Deny)
+    another = {**debugging, "ephemeralContainers": [{**bad, "name": "next"}, bad]}
+    assert "next" in (message(policy, another, old=debugging, **request) or "")
+    assert "bad" not in (message(policy, another, old=debugging, **request) or "")
 
 
 def check_exemptions(policy: AnyPolicy, bad: Json, **spec: Any) -> None:
-    """Containers are exempt by their images, as a whole or by their beginning, and no look-alike is.
+    """Check that containers are exempt by image reference or prefix, and that similar images are not.
 
     Args:
-        policy: as in `check_containers`, like the next.
+        policy: with its parameters, without ``exempt_images``.
         bad: a container that it denies.
         spec: other fields of the pod.
     """
@@ -166,7 +166,7 @@ def check_exemptions(policy: AnyPolicy, bad: Json, **spec: Any) -> None:
             pod = {"containers": [], **spec, list_: [{**bad, "image": image}]}
             assert message(policy, pod), (image, list_)
             assert message(exempt, pod) is None, (image, list_)
-    look_alikes = (
+    similar_images = (
         "registry.example.com.evil.org/cni/node",
         "registry.example.com/cnix/node",
         "evil.org/registry.example.com/cni/node",
@@ -176,25 +176,25 @@ def check_exemptions(policy: AnyPolicy, bad: Json, **spec: Any) -> None:
         "evil.org/nginx:1",
         "",
     )
-    for image in look_alikes:
-        assert message(exempt, spec_of({**bad, "image": image}, **spec)), image
-    allowed = spec_of({**bad, "image": "nginx:1"}, **spec)
-    assert message(exempt, spec_of({**bad, "image": "nginx:2"}, **spec), old=allowed), "no longer exempt"
+    for image in similar_images:
+        assert message(exempt, pod_spec({**bad, "image": image}, **spec)), image
+    allowed = pod_spec({**bad, "image": "nginx:1"}, **spec)
+    assert message(exempt, pod_spec({**bad, "image": "nginx:2"}, **spec), old=allowed), "no longer exempt"
 
 
 def check_shapes(policy: AnyPolicy, spec: Json, path: str, *good: Any) -> None:
-    """Whatever stands in the place of a field, the object is denied, unless it is one of the good values.
+    """Check that the object is denied with any wrong value in a field.
 
     Args:
-        policy: with its parameters set.
+        policy: with its parameters.
         spec: a pod spec with the field.
-        path: where it is in that, such as ``containers/0/securityContext``.
-        good: those of `SHAPES` that the policy may allow.
+        path: the path of the field, such as ``containers/0/securityContext``.
+        good: the values of `SHAPES` that the policy may allow.
     """
     for shape in SHAPES:
-        if any(shape == each and type(shape) is type(each) for each in good):
+        if any(shape == value and type(shape) is type(value) for value in good):
             continue
-        assert isinstance(judged(policy, _replaced(spec, path.split("/"), shape)), Deny), (path, shape)
+        assert isinstance(decide_on_pod(policy, _replaced(spec, path.split("/"), shape)), Deny), (path, shape)
 
 
 def _replaced(tree: Any, path: list[str], value: Any) -> Any:

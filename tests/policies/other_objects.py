@@ -1,4 +1,4 @@
-"""Objects of other kinds than those that bear pods, and what every policy on them must do."""
+"""Objects without pods, and checks for every policy on them."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ from webhooks.errors import MalformedReview
 from webhooks.testing import admission
 
 from ..support.builders import AnyPolicy, Json, decide
-from .objects import SHAPES
+from .pods import SHAPES
 
-# Requests, and whether they are about what people make: namespaces, pods and workloads.
-PEOPLES: list[tuple[Json, bool]] = [
+# Requests, and whether they are for namespaces, pods or workloads, which people create.
+REQUESTS_BY_RESOURCE: list[tuple[Json, bool]] = [
     ({}, True),
     ({"operation": "UPDATE"}, True),
     ({"operation": "DELETE"}, False),
@@ -33,14 +33,14 @@ def ingress(annotations: Json | None = None, *, group: str = "networking.k8s.io"
     return {"apiVersion": f"{group}/v1", "kind": "Ingress", "metadata": metadata, "spec": spec}
 
 
-def asked(obj: Any, old: Any = None, **request: Any) -> AdmissionReview:
-    """A request to store an object, or where there is an old one to change that into it."""
+def review_for(obj: Any, old: Any = None, **request: Any) -> AdmissionReview:
+    """Return a request to create an object, or to update it if there is an old one."""
     return admission("CREATE" if old is None else "UPDATE", obj, old_object=old, **request)
 
 
 def message(policy: AnyPolicy, obj: Json, old: Json | None = None) -> str | None:
-    """What a policy says against an object; None where it allows it."""
-    outcome: Decision = policy(asked(obj, old))
+    """Return the message with which a policy denies an object; None if it allows it."""
+    outcome: Decision = policy(review_for(obj, old))
     if isinstance(outcome, Deny):
         assert outcome.code == 403
         assert len(outcome.message) < 200
@@ -50,10 +50,10 @@ def message(policy: AnyPolicy, obj: Json, old: Json | None = None) -> str | None
 
 
 def check_requests(policy: AnyPolicy, good: Json, bad: Json) -> None:
-    """It denies the bad object, but not where it was so before, nor where it goes; and asks about nothing else.
+    """Check that the bad object is denied, except if it was stored before, or is deleted; and which requests match.
 
     Args:
-        policy: with its parameters set.
+        policy: with its parameters.
         good: an object that it allows.
         bad: another of the same kind that it denies.
     """
@@ -66,33 +66,33 @@ def check_requests(policy: AnyPolicy, good: Json, bad: Json) -> None:
     touched = {**bad, "metadata": {**bad["metadata"], "finalizers": []}}
     assert message(policy, touched, bad) is None
     assert policy(admission("DELETE", old_object=bad)) == Allow()
-    for review, wanted in (
-        (asked(bad), True),
-        (asked(bad, good), True),
-        (asked(bad, good, subresource="status"), False),
+    for review, expected in (
+        (review_for(bad), True),
+        (review_for(bad, good), True),
+        (review_for(bad, good, subresource="status"), False),
         (admission("DELETE", old_object=bad), False),
         (admission("CONNECT", bad), False),
-        (asked({**bad, "apiVersion": "example.org/v1"}), False),
-        (asked({**bad, "kind": "ConfigMap"}), False),
-        (asked({**bad, "kind": "Node"}), False),
+        (review_for({**bad, "apiVersion": "example.org/v1"}), False),
+        (review_for({**bad, "kind": "ConfigMap"}), False),
+        (review_for({**bad, "kind": "Node"}), False),
     ):
-        assert policy.match.matches_resource(review) is wanted, review
+        assert policy.match.matches_resource(review) is expected, review
 
 
 def check_shapes(policy: AnyPolicy, good: Json, *path: str | int, allowed: tuple[Any, ...] = ()) -> None:
-    """Whatever stands in the place of a field, the object is denied.
+    """Check that the object is denied with any wrong value in a field.
 
     Args:
-        policy: with its parameters set.
+        policy: with its parameters.
         good: an object that it allows.
-        path: where the field is.
-        allowed: those of `SHAPES` that it may be.
+        path: the path of the field.
+        allowed: the values of `SHAPES` that the policy may allow.
     """
     assert message(policy, good) is None
     for shape in SHAPES:
-        if any(shape == each and type(shape) is type(each) for each in allowed):
+        if any(shape == value and type(shape) is type(value) for value in allowed):
             continue
-        review = asked(_replaced(good, list(path), shape))
+        review = review_for(_replaced(good, list(path), shape))
         try:
             outcome = decide(review, policy).outcome
         except MalformedReview:
