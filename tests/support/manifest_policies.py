@@ -5,7 +5,7 @@ from typing import Any
 
 from webhooks import AdmissionReview, Allow, validating
 from webhooks.config.models import MatchOverride
-from webhooks.config.policies import _admission_match
+from webhooks.config.policies import build_admission_match
 from webhooks.policy.model import Policy
 
 Json = dict[str, Any]
@@ -32,4 +32,4 @@ def with_operator_match(policy: Policy[Any, Any], match: Json) -> Policy[Any, An
     fields = {
         key: tuple(value) if isinstance(value, list) else value for key, value in match.items() if value is not None
     }
-    return replace(policy, operator_match=_admission_match(MatchOverride.model_validate(fields)))
+    return replace(policy, operator_match=build_admission_match(MatchOverride.model_validate(fields)))
