@@ -1,4 +1,4 @@
-"""Exemptions, and what becomes of denials that are not enforced."""
+"""Exemptions, and modes that do not enforce denials."""
 
 import re
 from dataclasses import replace
@@ -27,29 +27,29 @@ from ..support.builders import (
 PAST = datetime(2020, 1, 31, tzinfo=UTC).timestamp()
 FUTURE = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 WEB = admission_review(obj=pod())
-BEGUN = admission_review(obj={**pod(), "metadata": {"generateName": "web-"}}, name=...)
+GENERATED_NAME = admission_review(obj={**pod(), "metadata": {"generateName": "web-"}}, name=...)
 TWO_IMAGES = admission_review(obj=pod(initContainers=[{"name": "i", "image": "other"}]))
 READ = access_review(verb="get", resource="pods", namespace="team-a")
 
 
-def exempting(**given: Any) -> Exemption:
-    fields = {name: value if name in ("images", "expires") else Globs(value) for name, value in given.items()}
+def make_exemption(**conditions: Any) -> Exemption:
+    fields = {name: value if name in ("images", "expires") else Globs(value) for name, value in conditions.items()}
     return Exemption("moving", **fields)
 
 
 @pytest.mark.parametrize(
-    ("review", "given", "covered"),
+    ("review", "conditions", "covered"),
     [
         (WEB, {"namespaces": ["team-a"]}, True),
         (WEB, {"namespaces": ["team-*"], "names": ["web"], "users": ["jane"]}, True),
         (WEB, {"namespaces": ["team-a"], "names": ["other"]}, False),
         (WEB, {"namespaces": ["team-a"], "users": ["joe"]}, False),
-        (BEGUN, {"names": ["web-*"]}, True),
-        (BEGUN, {"names": ["we*"]}, True),
-        (BEGUN, {"names": ["*"]}, True),
-        (BEGUN, {"names": ["web-"]}, False),
-        (BEGUN, {"names": ["web-1*"]}, False),
-        (BEGUN, {"names": ["web-?*", "w*b-"]}, False),
+        (GENERATED_NAME, {"names": ["web-*"]}, True),
+        (GENERATED_NAME, {"names": ["we*"]}, True),
+        (GENERATED_NAME, {"names": ["*"]}, True),
+        (GENERATED_NAME, {"names": ["web-"]}, False),
+        (GENERATED_NAME, {"names": ["web-1*"]}, False),
+        (GENERATED_NAME, {"names": ["web-?*", "w*b-"]}, False),
         (WEB, {"images": ("registry.k8s.io/app:1",)}, True),
         (WEB, {"images": ("registry.k8s.io/*",)}, True),
         (WEB, {"images": ("registry.k8s.io/other*", "registry.k8s.io/app*")}, True),
@@ -69,13 +69,13 @@ def exempting(**given: Any) -> Exemption:
         (image_review("not an image"), {"images": ("*",)}, False),
     ],
 )
-def test_all_that_is_given_must_fit(review: Any, given: dict[str, Any], covered: bool) -> None:
-    assert exempting(**given).covers(review) is covered
+def test_all_conditions_must_hold(review: Any, conditions: dict[str, Any], covered: bool) -> None:
+    assert make_exemption(**conditions).covers(review) is covered
 
 
 @pytest.mark.parametrize(("expires", "expired"), [(None, False), (PAST, True), (FUTURE, False)])
 def test_expiry(expires: float | None, expired: bool) -> None:
-    exemption = exempting(namespaces=["*"], expires=expires)
+    exemption = make_exemption(namespaces=["*"], expires=expires)
     assert exemption.is_expired is expired
     assert exemption.expiry == ("" if expires is None else exemption.expiry)
     if expires == PAST:
@@ -96,49 +96,49 @@ def label(review: Any) -> Replace:
     return Replace(pod)
 
 
-def configured(function: Any, decorator: Any = validating, **operator: Any) -> AnyPolicy:
-    made: AnyPolicy = (decorator if decorator is image_policy else decorator("*/*", operations=["*"]))(function)
-    return replace(made, **operator)
+def make_policy(function: Any, decorator: Any = validating, **operator: Any) -> AnyPolicy:
+    policy: AnyPolicy = (decorator if decorator is image_policy else decorator("*/*", operations=["*"]))(function)
+    return replace(policy, **operator)
 
 
-MOVING = (exempting(namespaces=["team-a"]),)
-ENDED = (exempting(namespaces=["team-a"], expires=PAST),)
-OTHER = (exempting(namespaces=["team-b"]),)
+ACTIVE = (make_exemption(namespaces=["team-a"]),)
+EXPIRED = (make_exemption(namespaces=["team-a"], expires=PAST),)
+OTHER_NAMESPACE = (make_exemption(namespaces=["team-b"]),)
 
 
 @pytest.mark.parametrize("decorator", [validating, mutating])
-def test_an_exempted_review_is_not_asked_about_and_the_audit_record_says_why(decorator: Any) -> None:
-    verdict = decide(WEB, configured(deny, decorator, exemptions=MOVING))
+def test_an_exempt_review_is_allowed_with_an_audit_annotation(decorator: Any) -> None:
+    verdict = decide(WEB, make_policy(deny, decorator, exemptions=ACTIVE))
     assert verdict.outcome == Allow(warnings=[], audit={"deny.exempted": "moving"})
     assert verdict.results == []
 
 
-def test_an_exempted_object_is_not_changed() -> None:
-    assert decide(WEB, configured(label, mutating, exemptions=OTHER)).patch is not None
-    assert decide(WEB, configured(label, mutating, exemptions=MOVING)).patch is None
+def test_an_exempt_object_is_not_changed() -> None:
+    assert decide(WEB, make_policy(label, mutating, exemptions=OTHER_NAMESPACE)).patch is not None
+    assert decide(WEB, make_policy(label, mutating, exemptions=ACTIVE)).patch is None
 
 
 @pytest.mark.parametrize("decorator", [validating, mutating])
-def test_an_exemption_that_has_ended_warns_and_works_no_more(decorator: Any) -> None:
-    verdict = decide(WEB, configured(deny, decorator, exemptions=ENDED))
+def test_an_expired_exemption_only_warns(decorator: Any) -> None:
+    verdict = decide(WEB, make_policy(deny, decorator, exemptions=EXPIRED))
     assert isinstance(verdict.outcome, Deny)
     assert verdict.outcome.warnings == ["deny: an exemption expired 2020-01-31 00:00 UTC (moving)"]
-    assert decide(WEB, configured(deny, decorator, exemptions=ENDED + MOVING)).outcome == Allow(
+    assert decide(WEB, make_policy(deny, decorator, exemptions=EXPIRED + ACTIVE)).outcome == Allow(
         warnings=[], audit={"deny.exempted": "moving"}
     )
 
 
-def test_others_are_asked_all_the_same() -> None:
-    verdict = decide(WEB, configured(deny, exemptions=MOVING), configured(fail))
+def test_other_policies_are_called() -> None:
+    verdict = decide(WEB, make_policy(deny, exemptions=ACTIVE), make_policy(fail))
     assert isinstance(verdict.outcome, Deny)
     assert [result.policy.name for result in verdict.results] == ["fail"]
 
 
-def test_image_policies_and_authorizers_are_exempted_too() -> None:
-    images = configured(deny, image_policy, exemptions=(exempting(images=("registry.k8s.io/*",)),))
+def test_exemptions_from_image_policies_and_authorizers() -> None:
+    images = make_policy(deny, image_policy, exemptions=(make_exemption(images=("registry.k8s.io/*",)),))
     assert isinstance(decide(image_review("registry.k8s.io/app"), images).outcome, Allow)
     assert isinstance(decide(image_review("other/app"), images).outcome, Deny)
-    access: AnyPolicy = replace(authorizing("*/*")(deny), exemptions=(exempting(users=["jane"]),))
+    access: AnyPolicy = replace(authorizing("*/*")(deny), exemptions=(make_exemption(users=["jane"]),))
     assert decide(access_review(verb="get", resource="pods"), access).outcome == NoOpinion()
     assert isinstance(decide(access_review(verb="get", resource="pods", user="joe"), access).outcome, Deny)
 
@@ -153,42 +153,42 @@ def test_image_policies_and_authorizers_are_exempted_too() -> None:
         (fail, "audit", [], {"fail.denied": "policy 'fail' failed"}),
     ],
 )
-def test_a_denial_that_is_not_enforced_is_told(
+def test_a_denial_that_is_not_enforced_is_reported(
     decorator: Any, function: Any, mode: str, warnings: list[str], audit: dict[str, str]
 ) -> None:
-    verdict = decide(WEB, configured(function, decorator, mode=mode))
+    verdict = decide(WEB, make_policy(function, decorator, mode=mode))
     assert verdict.outcome == Allow(warnings=warnings, audit=audit)
 
 
-def test_what_is_enforced_beside_it_is_not_softened() -> None:
-    verdict = decide(WEB, configured(deny, mode="warn"), replace(configured(deny), name="hard"))
+def test_other_policies_are_enforced() -> None:
+    verdict = decide(WEB, make_policy(deny, mode="warn"), replace(make_policy(deny), name="hard"))
     assert isinstance(verdict.outcome, Deny)
     assert (verdict.outcome.message, verdict.outcome.warnings) == ("never", ["deny: never"])
 
 
-def test_a_mutator_that_is_not_enforced_still_changes_and_those_behind_it_go_on() -> None:
-    verdict = decide(WEB, configured(deny, mutating, mode="audit"), configured(label, mutating, mode="warn"))
+def test_mutators_that_are_not_enforced_still_change_objects() -> None:
+    verdict = decide(WEB, make_policy(deny, mutating, mode="audit"), make_policy(label, mutating, mode="warn"))
     assert verdict.patch is not None
     assert verdict.outcome == Allow(warnings=[], audit={"deny.denied": "never"})
 
 
-def test_what_is_told_of_a_denial_is_one_line_and_fits_the_record() -> None:
-    def tell(review: Any) -> Deny:
+def test_reported_denials_are_one_line_and_limited() -> None:
+    def deny_verbosely(review: Any) -> Deny:
         return Deny("two\nlines \x1b[31m" + "x" * 10_000)
 
-    warned = decide(WEB, configured(tell, mode="warn")).outcome
-    audited = decide(WEB, configured(tell, mode="audit")).outcome
+    warned = decide(WEB, make_policy(deny_verbosely, mode="warn")).outcome
+    audited = decide(WEB, make_policy(deny_verbosely, mode="audit")).outcome
     assert warned is not None
     assert audited is not None
-    assert re.fullmatch(r"tell: two lines  ?\[31mx{100,}", warned.warnings[0])
-    assert len(audited.audit["tell.denied"]) == 4096
+    assert re.fullmatch(r"deny_verbosely: two lines  ?\[31mx{100,}", warned.warnings[0])
+    assert len(audited.audit["deny_verbosely.denied"]) == 4096
 
 
-def test_a_review_that_cannot_be_read_is_refused_in_every_mode() -> None:
+def test_a_malformed_review_is_rejected_in_every_mode() -> None:
     def read(review: Any) -> Allow:
         assert review.object
         return Allow()
 
     body = written(admission_body(obj={"a": 1})).replace(b'"a":1', b'"a":1,"a":2')
     with pytest.raises(MalformedReview):
-        decide(admission_codec.CODEC.decode(body), configured(read, mode="audit", on_error="allow"))
+        decide(admission_codec.CODEC.decode(body), make_policy(read, mode="audit", on_error="allow"))
