@@ -1,4 +1,4 @@
-"""Denies all changes to members of certain groups, even if other authorizers allow them.
+"""Denies everything but reading to members of certain groups, even if other authorizers allow more.
 
 The rights of a user, such as an auditor, grow over time, and a single role can grant write access. Requests with a read
 verb that run or connect to something (``exec``, ``attach``, ``portforward``, ``proxy``) count as changes; requests of
