@@ -10,7 +10,7 @@ import pytest
 from webhooks.errors import ConfigurationError
 from webhooks.manifests.deployment import Workload
 from webhooks.manifests.drift import api_path, compare_cluster, compare_folder, compare_objects
-from webhooks.manifests.render import Document, File
+from webhooks.manifests.render import CommentedObject, ManifestFile
 from webhooks.manifests.server_files import ServerFiles
 from webhooks.manifests.target import Target
 from webhooks.manifests.webhook_configurations import build_configuration, build_webhooks
@@ -173,7 +173,7 @@ class FakeCluster:
         return {"items": [value for key, value in self.objects.items() if key.rpartition("/")[0] == collection]}
 
 
-FILES = [File("3-webhook-configurations.yaml", (Document(CONFIGURATION),))]
+FILES = [ManifestFile("3-webhook-configurations.yaml", (CommentedObject(CONFIGURATION),))]
 
 
 def test_a_cluster_in_sync() -> None:

@@ -7,7 +7,7 @@ import yaml
 
 from webhooks import NoOpinion, TokenReview, authenticating
 from webhooks.errors import ConfigurationError
-from webhooks.manifests.render import Document, File, render_files
+from webhooks.manifests.render import CommentedObject, ManifestFile, render_files
 from webhooks.manifests.server_files import ServerFiles
 from webhooks.manifests.target import Part, Target, Version
 from webhooks.policy.model import Policy
@@ -26,14 +26,14 @@ def tokens(review: TokenReview) -> NoOpinion:
 
 def render(
     *policies: Policy[Any, Any], target: Target | None = None, parts: tuple[Part, ...] | None = None, **settings: Any
-) -> dict[str, File]:
+) -> dict[str, ManifestFile]:
     target = target or Target(ca_bundle=b"PEM", image="webhooks:1")
     options: Any = {} if parts is None else {"parts": parts}
     files = render_files(Settings(**settings), policies, ServerFiles(), target, **options)
     return {file.path: file for file in files}
 
 
-def comment_of(file: File) -> str:
+def comment_of(file: ManifestFile) -> str:
     """Return the comments of a file with each paragraph on one line."""
     return " ".join(line.removeprefix("# ") for line in str(file).splitlines() if line.startswith("# "))
 
@@ -83,7 +83,7 @@ def test_policies_that_need_flags_are_only_checked_with_the_files_of_the_api_ser
 
 
 def test_comments_are_wrapped() -> None:
-    document = Document({"a": 1}, f"{'word ' * 30}\nsecond")
+    document = CommentedObject({"a": 1}, f"{'word ' * 30}\nsecond")
     lines = str(document).splitlines()
     assert all(len(line) <= 120 for line in lines)
     assert lines[-2:] == ["# second", "a: 1"]

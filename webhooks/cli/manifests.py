@@ -19,7 +19,7 @@ from webhooks.manifests.target import LATEST_VERSION, PARTS, FailurePolicy, Part
 
 if TYPE_CHECKING:
     from webhooks.config.file import Configuration
-    from webhooks.manifests.render import File
+    from webhooks.manifests.render import ManifestFile
     from webhooks.policy.model import AnyPolicy
     from webhooks.settings import Settings
 
@@ -146,7 +146,7 @@ def manifests(**options: Any) -> None:
     """
     command = _Command(**{name: options.pop(name) for name in _Command.__dataclass_fields__})
     with redirect_stdout(sys.stderr):  # policies may print while they are loaded
-        server = _Server.load(command)
+        server = _ServerConfig.load(command)
     parts = command.parts or PARTS
     target = _build_target(options, server, parts)
     files = _render_files(server, target, parts)
@@ -179,7 +179,7 @@ class _Command:
 
 
 @dataclass(frozen=True)
-class _Server:
+class _ServerConfig:
     """The server that the manifests are for.
 
     Attributes:
@@ -193,7 +193,7 @@ class _Server:
     configuration: Configuration | None
 
     @classmethod
-    def load(cls, command: _Command) -> _Server:
+    def load(cls, command: _Command) -> _ServerConfig:
         """Load the settings and policies of a configuration file, or of options."""
         from webhooks.config import file
         from webhooks.plugins import loader as plugin_loader
@@ -217,7 +217,7 @@ class _Server:
         return cls(settings, list(Registry(policies)), configuration)
 
 
-def _render_files(server: _Server, target: Target, parts: Collection[Part]) -> list[File]:
+def _render_files(server: _ServerConfig, target: Target, parts: Collection[Part]) -> list[ManifestFile]:
     from webhooks.manifests.render import render_files
     from webhooks.manifests.server_files import ServerFiles, collect
 
@@ -227,14 +227,14 @@ def _render_files(server: _Server, target: Target, parts: Collection[Part]) -> l
     return render_files(server.settings, server.policies, server_files, target, parts)
 
 
-def _exemption_notes(server: _Server, target: Target) -> list[str]:
+def _exemption_notes(server: _ServerConfig, target: Target) -> list[str]:
     """Return a note for each policy that is not called for all requests that it matches."""
     from webhooks.manifests.render import admission_webhooks
 
     return [note for webhook in admission_webhooks(server.policies, target) for note in webhook.exemption_notes(target)]
 
 
-def _build_target(options: Mapping[str, Any], server: _Server, parts: Collection[Part]) -> Target:
+def _build_target(options: Mapping[str, Any], server: _ServerConfig, parts: Collection[Part]) -> Target:
     fields = dict(options)
     failure_policy, failure_policies = _parse_failure_policies(fields.pop("failure_policies"))
     url = _resolve_url(fields["reached_by"], fields.pop("url"), server.settings.port)
@@ -285,7 +285,7 @@ def _is_valid_url(url: str) -> bool:
 
 
 def _load_ca_bundle(
-    path: Path | None, no_bundle: bool, server: _Server, name: str, parts: Collection[Part]
+    path: Path | None, no_bundle: bool, server: _ServerConfig, name: str, parts: Collection[Part]
 ) -> bytes | None:
     """Load the CA of the serving certificate; None if another program sets caBundle.
 
@@ -333,14 +333,14 @@ def _check_synced_ca_bundle(
         )
 
 
-def _print_files(files: list[File]) -> None:
+def _print_files(files: list[ManifestFile]) -> None:
     click.echo("---\n".join(str(file) for file in files if file.objects), nl=False)
     for file in files:
         if not file.objects:
             click.echo(f"webhooks: {file.path} is not an object of the cluster: give -o DIR to write it", err=True)
 
 
-def _write_files(folder: Path, files: list[File]) -> None:
+def _write_files(folder: Path, files: list[ManifestFile]) -> None:
     for file in files:
         path = folder / file.path
         try:
@@ -351,7 +351,7 @@ def _write_files(folder: Path, files: list[File]) -> None:
         click.echo(f"wrote {path}")
 
 
-def _find_differences(command: _Command, files: list[File]) -> list[str]:
+def _find_differences(command: _Command, files: list[ManifestFile]) -> list[str]:
     from webhooks.manifests.drift import compare_cluster, compare_folder
 
     if command.folder is not None:

@@ -14,7 +14,7 @@ from webhooks.kube.api_groups import (
     WEBHOOK_CONFIGURATION_KINDS,
 )
 from webhooks.kube.resources import plural_name
-from webhooks.manifests.render import File
+from webhooks.manifests.render import ManifestFile
 from webhooks.manifests.webhook_configurations import Json
 
 _INSTANCE = "app.kubernetes.io/instance"
@@ -42,14 +42,14 @@ _REPORTED_FIELDS = (
 )
 
 
-class Cluster(Protocol):
+class ClusterApi(Protocol):
     """A client of a cluster's API."""
 
     def get(self, path: str) -> Any:
         """Return the object or collection at a path; None if it does not exist."""
 
 
-def compare_folder(folder: Path, files: Iterable[File]) -> Iterator[str]:
+def compare_folder(folder: Path, files: Iterable[ManifestFile]) -> Iterator[str]:
     """Yield a line for each difference between manifests and the files in a folder.
 
     Raises:
@@ -72,7 +72,7 @@ def compare_folder(folder: Path, files: Iterable[File]) -> Iterator[str]:
         yield f"{folder / name}: not expected"
 
 
-def compare_cluster(cluster: Cluster, files: Iterable[File]) -> Iterator[str]:
+def compare_cluster(cluster: ClusterApi, files: Iterable[ManifestFile]) -> Iterator[str]:
     """Yield a line for each difference between manifests and the objects in a cluster.
 
     Raises:
@@ -93,7 +93,7 @@ def compare_cluster(cluster: Cluster, files: Iterable[File]) -> Iterator[str]:
         yield from _find_obsolete_configurations(cluster, instance, names)
 
 
-def _find_obsolete_configurations(cluster: Cluster, instance: str, names: set[str]) -> Iterator[str]:
+def _find_obsolete_configurations(cluster: ClusterApi, instance: str, names: set[str]) -> Iterator[str]:
     """Yield a line for each webhook configuration of this instance that the manifests do not contain.
 
     API servers still send requests for it, and may deny them.
@@ -142,10 +142,12 @@ def _compare_webhooks(expected: list[Json], actual: list[Json]) -> Iterator[str]
         if webhook["name"] not in actual_by_name:
             yield f"{field}: missing"
             continue
-        found = dict(actual_by_name[webhook["name"]])
+        actual_webhook = dict(actual_by_name[webhook["name"]])
         if "caBundle" not in webhook["clientConfig"]:  # another program sets it
-            found["clientConfig"] = {key: value for key, value in found["clientConfig"].items() if key != "caBundle"}
-        yield from _compare(_WEBHOOK_DEFAULTS | webhook, _WEBHOOK_DEFAULTS | found, field, strict=True)
+            actual_webhook["clientConfig"] = {
+                key: value for key, value in actual_webhook["clientConfig"].items() if key != "caBundle"
+            }
+        yield from _compare(_WEBHOOK_DEFAULTS | webhook, _WEBHOOK_DEFAULTS | actual_webhook, field, strict=True)
     for name in actual_by_name:
         if name not in expected_names:
             yield f"webhooks[{name}]: not expected"

@@ -36,8 +36,8 @@ _COMMENT_WIDTH = 118
 
 
 @dataclass(frozen=True)
-class Document:
-    """A YAML document with a comment above it."""
+class CommentedObject:
+    """An object with a comment above it."""
 
     object: Json
     comment: str = ""
@@ -49,16 +49,16 @@ class Document:
 
 
 @dataclass(frozen=True)
-class File:
+class ManifestFile:
     """A file.
 
     Attributes:
         path: the path, relative to the output folder.
-        content: the documents of the file; or its text, if it is not YAML.
+        content: the objects in the file; or its text, if it is not YAML.
     """
 
     path: str
-    content: tuple[Document, ...] | str
+    content: tuple[CommentedObject, ...] | str
 
     @property
     def objects(self) -> list[Json]:
@@ -77,7 +77,7 @@ def render_files(
     server_files: ServerFiles,
     target: Target,
     parts: Collection[Part] = PARTS,
-) -> list[File]:
+) -> list[ManifestFile]:
     """Render the files for a cluster.
 
     Args:
@@ -97,12 +97,12 @@ def render_files(
     for kind in ADMISSION_KINDS:
         webhooks_of_kind = [webhook for webhook in webhooks if webhook.kind == kind]
         if webhooks_of_kind:
-            configurations.append(_webhook_configuration(kind, webhooks_of_kind, target))
-    files: list[File] = []
+            configurations.append(_render_configuration(kind, webhooks_of_kind, target))
+    files: list[ManifestFile] = []
     if "server" in parts and target.reached_by == "service":
         files += _render_server(Workload.from_settings(settings, server_files, target))
     if "webhook-configurations" in parts and configurations and not target.static:
-        files.append(File("3-webhook-configurations.yaml", tuple(configurations)))
+        files.append(ManifestFile("3-webhook-configurations.yaml", tuple(configurations)))
     if has_api_server:
         api_server = ApiServerConfig.from_settings(settings, policies, target)
         files += _render_api_server(api_server, configurations if target.static else [])
@@ -114,7 +114,7 @@ def admission_webhooks(policies: Sequence[AnyPolicy], target: Target) -> list[We
     return [webhook for kind in ADMISSION_KINDS for webhook in build_webhooks(kind, policies, target)]
 
 
-def _webhook_configuration(kind: AdmissionKind, webhooks: Sequence[Webhook], target: Target) -> Document:
+def _render_configuration(kind: AdmissionKind, webhooks: Sequence[Webhook], target: Target) -> CommentedObject:
     names = [scope.policy.name for webhook in webhooks for scope in webhook.scopes]
     comments = [f"Calls the {kind} policies: {', '.join(names)}."]
     exempt = target.all_exempt_namespaces
@@ -136,11 +136,11 @@ def _webhook_configuration(kind: AdmissionKind, webhooks: Sequence[Webhook], tar
         )
     if target.ca_bundle is None:
         comments.append("caBundle is not set here: cert-manager, or serve --sync-ca-bundle, must set it.")
-    return Document(build_configuration(kind, webhooks, target), "\n".join(comments))
+    return CommentedObject(build_configuration(kind, webhooks, target), "\n".join(comments))
 
 
-def _render_server(workload: Workload) -> Iterator[File]:
-    yield File("1-namespace.yaml", (Document(workload.namespace()),))
+def _render_server(workload: Workload) -> Iterator[ManifestFile]:
+    yield ManifestFile("1-namespace.yaml", (CommentedObject(workload.namespace()),))
     name = workload.name
     permissions = "" if workload.sync_ca_bundle is not None else "It has no permissions, and its pods get no token."
     features = ", ".join(workload.outbound_features)
@@ -152,35 +152,37 @@ def _render_server(workload: Workload) -> Iterator[File]:
     secrets = [f"The Secret {name}-tls contains the certificate and its key. Create it:\n{create_secret}"]
     secrets += [f"The Secret {name}-tokens contains {path.split('/')[-1]}." for path in workload.files.secrets]
     documents = [
-        Document(workload.service_account(), permissions),
+        CommentedObject(workload.service_account(), permissions),
         *(
-            Document(permission, "Access to its own webhook configurations only, to keep caBundle in sync.")
+            CommentedObject(permission, "Access to its own webhook configurations only, to keep caBundle in sync.")
             for permission in workload.rbac()
         ),
-        *map(Document, workload.config_maps()),
-        Document(workload.service()),
-        Document(workload.disruption_budget()),
-        Document(
+        *map(CommentedObject, workload.config_maps()),
+        CommentedObject(workload.service()),
+        CommentedObject(workload.disruption_budget()),
+        CommentedObject(
             workload.network_policy(),
             "Reviews may come from any address: the API server is not a pod, so no selector matches it. "
             f"Only Prometheus may read metrics. {egress}",
         ),
-        Document(workload.deployment(), "\n".join(secrets)),
+        CommentedObject(workload.deployment(), "\n".join(secrets)),
     ]
-    yield File("2-server.yaml", tuple(documents))
+    yield ManifestFile("2-server.yaml", tuple(documents))
 
 
-def _render_api_server(api_server: ApiServerConfig, configurations: Sequence[Document]) -> Iterator[File]:
-    def render(name: str, object_: Json, comment: str) -> File:
-        return File(f"{API_SERVER_FOLDER}/{name}", (Document(object_, comment),))
+def _render_api_server(
+    api_server: ApiServerConfig, configurations: Sequence[CommentedObject]
+) -> Iterator[ManifestFile]:
+    def render(name: str, object_: Json, comment: str) -> ManifestFile:
+        return ManifestFile(f"{API_SERVER_FOLDER}/{name}", (CommentedObject(object_, comment),))
 
     flags = api_server.flags()
     if not flags:
         return
-    yield File(f"{API_SERVER_FOLDER}/flags", "".join(f"{flag}\n" for flag in flags))
+    yield ManifestFile(f"{API_SERVER_FOLDER}/flags", "".join(f"{flag}\n" for flag in flags))
     bundle = api_server.target.ca_bundle
     if bundle is not None:
-        yield File(f"{API_SERVER_FOLDER}/{CA_FILE}", bundle.decode())
+        yield ManifestFile(f"{API_SERVER_FOLDER}/{CA_FILE}", bundle.decode())
     credentials = _describe_credentials(api_server)
     for kind in api_server.kinds:
         yield render(CALLBACKS[kind][0], api_server.kubeconfig(kind), f"{_KUBECONFIG_COMMENTS[kind]}{credentials}")
@@ -196,7 +198,7 @@ def _render_api_server(api_server: ApiServerConfig, configurations: Sequence[Doc
         yield render(ADMISSION_KUBECONFIG, kubeconfig, comment)
     for document in configurations:
         kind = "mutating" if document.object["kind"].startswith("Mutating") else "validating"
-        yield File(f"{API_SERVER_FOLDER}/{kind}/webhooks.yaml", (document,))
+        yield ManifestFile(f"{API_SERVER_FOLDER}/{kind}/webhooks.yaml", (document,))
 
 
 _KUBECONFIG_COMMENTS: dict[Kind, str] = {
