@@ -6,7 +6,7 @@ import pytest
 
 from ..support.pages import DOCS, PAGES, ROOT, anchors, links, page_id
 
-LINKED = (*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md")))
+LINKED = (*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "certs/README.md")))
 
 
 @pytest.mark.parametrize("page", LINKED, ids=page_id)

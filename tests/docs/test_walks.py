@@ -10,6 +10,7 @@ from ..support.walks import Walk, parse_steps
 
 WALKED = (
     ROOT / "README.md",
+    DOCS / "troubleshooting.md",
     *(
         DOCS / f"{page}.md"
         for page in (
