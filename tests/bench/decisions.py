@@ -12,10 +12,10 @@ import uvloop
 
 from tests.bench import bodies
 from tests.bench.servers import BenchError
-from tests.plugins.event_rate_limit.redis_server import redis_settings
+from tests.support.redis_server import redis_settings
 from webhooks.observability.metrics import MetricRegistry
-from webhooks.plugins.event_rate_limit.keys import key
-from webhooks.plugins.event_rate_limit.policy import Limiter, limiting
+from webhooks.plugins.event_rate_limit.keys import compute_key
+from webhooks.plugins.event_rate_limit.policy import Limiter, create_local_policy
 from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
 from webhooks.plugins.event_rate_limit.token_bucket import Limit, LimitType, MemoryBudget
 from webhooks.reviews import admission, admission_codec
@@ -33,22 +33,22 @@ ONE_IN_REDIS = "a decision in Redis, 1 limit"
 def in_memory() -> dict[str, float]:
     """The microseconds of what is asked of one event, undisturbed."""
     review = admission_codec.CODEC.decode(bodies.EVENT.read_bytes())
-    keys = [key(type_, review) for type_ in TYPES]
+    keys = [compute_key(type_, review) for type_ in TYPES]
     used_up = MemoryBudget([Limit("Namespace", 1, 1, CACHE)], MetricRegistry())
     one, four = MemoryBudget(ONE, MetricRegistry()), MemoryBudget(FOUR, MetricRegistry())
     return {
         ONE_IN_MEMORY: _cost(lambda: one.take(keys[1:2])),
         "a decision in memory, 1 limit, no token left": _cost(lambda: used_up.take(keys[1:2])),
         "a decision in memory, 4 limits": _cost(lambda: four.take(keys)),
-        "the key of source and object": _cost(lambda: key("SourceAndObject", review)),
+        "the key of source and object": _cost(lambda: compute_key("SourceAndObject", review)),
         "the whole policy, 1 limit": _cost(_policy(ONE, review)),
         "the whole policy, 4 limits": _cost(_policy(FOUR, review)),
     }
 
 
 def _policy(limits: Sequence[Limit], review: admission.AdmissionReview) -> Callable[[], object]:
-    meters = MetricRegistry()
-    policy = limiting(Limiter(limits, meters), MemoryBudget(limits, meters))
+    metrics = MetricRegistry()
+    policy = create_local_policy(Limiter(limits, metrics), MemoryBudget(limits, metrics))
     return lambda: policy.call(review)
 
 
@@ -59,15 +59,15 @@ def _cost(call: Callable[[], object], number: int = 20_000) -> float:
 def in_redis(url: str) -> dict[str, float]:
     """The median of the microseconds that decisions, one after another, wait for a store."""
     review = admission_codec.CODEC.decode(bodies.EVENT.read_bytes())
-    keys = [key(type_, review) for type_ in TYPES]
+    keys = [compute_key(type_, review) for type_ in TYPES]
 
     async def waited(limits: Sequence[Limit], keys: Sequence[str]) -> float:
-        meters = MetricRegistry()
-        budget = RedisBudget(limits, redis_settings(url), MemoryBudget(limits, meters), meters)
+        metrics = MetricRegistry()
+        budget = RedisBudget(limits, redis_settings(url), MemoryBudget(limits, metrics), metrics)
         await _waits(budget, keys, CALLS // 10)
         waits = await _waits(budget, keys, CALLS)
         await budget.close()
-        if any(meters.by_name["webhooks_event_rate_limit_local_decisions"].values.values()):
+        if any(metrics.by_name["webhooks_event_rate_limit_local_decisions"].values.values()):
             raise BenchError("the store was away")
         return median(waits) * 1e6
 

@@ -21,13 +21,13 @@ from tests.bench.candidates import (
     ONE_FIELD,
     OURS,
     PEERS,
-    limiting,
+    create_local_policy,
 )
 from tests.bench.check import check, check_one_field
 from tests.bench.decisions import NewKeys
 from tests.bench.load import Sample, load
 from tests.bench.servers import BenchError, Candidate, NotHereError, Server, running
-from tests.plugins.event_rate_limit.redis_server import RedisServer
+from tests.support.redis_server import RedisServer
 
 BODIES = {"small": bodies.SMALL, "large": bodies.LARGE}
 EVENT = {"event": bodies.EVENT}
@@ -170,10 +170,13 @@ def _rounds(plan: Plan, servers: list[Server], posted: Mapping[str, Path], resul
 def _events(plan: Plan, certificate: tuple[Path, Path], scratch: Path, results: Results) -> None:
     """Limits of events: the server with budgets in memory and in a store, and one decision by itself."""
     with ExitStack() as stack:
-        candidates, store = [limiting(IN_MEMORY)], None
+        candidates, store = [create_local_policy(IN_MEMORY)], None
         if shutil.which("redis-server"):
             store = stack.enter_context(RedisServer())
-            candidates += [limiting(IN_REDIS, store.url), limiting(IN_REDIS_BY_SOCKET, f"unix://{store.path}")]
+            candidates += [
+                create_local_policy(IN_REDIS, store.url),
+                create_local_policy(IN_REDIS_BY_SOCKET, f"unix://{store.path}"),
+            ]
         else:
             results.absent["events, redis"] = "no redis-server"
         _compare(plan, candidates, EVENT, certificate, scratch, results)

@@ -1,4 +1,4 @@
-"""AdmissionConfiguration: which plugins there are, and where their configuration is."""
+"""Tests of AdmissionConfigurations: the plugins, and their configurations."""
 
 import json
 from pathlib import Path
@@ -16,10 +16,10 @@ HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\npl
 def read(folder: Path, text: str) -> list[tuple[str, Any]]:
     file = folder / "admission.yaml"
     file.write_text(text)
-    return [(entry.name, entry.document().tree) for entry in admission_configuration.read(file, REGISTERED)]
+    return [(entry.name, entry.read().tree) for entry in admission_configuration.read(file, REGISTERED)]
 
 
-def refusal(folder: Path, text: str) -> list[str]:
+def errors(folder: Path, text: str) -> list[str]:
     with pytest.raises(ConfigurationError) as raised:
         read(folder, text)
     return str(raised.value).replace(f"{folder}/", "").splitlines()
@@ -39,8 +39,7 @@ def test_plugins_in_their_order(suffix: str, form: Any, tmp_path: Path) -> None:
     text = json.dumps(
         {"apiVersion": f"apiserver.config.{suffix}/v1", "kind": "AdmissionConfiguration", "plugins": plugins}
     )
-    found = read(tmp_path, form(text))
-    assert found == [("Quota", {"a": 1}), ("Gadget", {"c": [3]}), ("EventRateLimit", {"b": 2})]
+    assert read(tmp_path, form(text)) == [("Quota", {"a": 1}), ("Gadget", {"c": [3]}), ("EventRateLimit", {"b": 2})]
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +50,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert read(Path("etc"), f"{HEAD}- name: Quota\n  path: quota.yaml\n") == [("Quota", {"a": 1})]
 
 
-def test_what_is_embedded_is_used_instead_of_the_path(tmp_path: Path) -> None:
+def test_an_embedded_configuration_is_used_instead_of_the_path(tmp_path: Path) -> None:
     text = f"{HEAD}- name: Quota\n  path: nothing.yaml\n  configuration: {{}}\n"
     assert read(tmp_path, text) == [("Quota", {})]
 
@@ -64,7 +63,7 @@ def test_places(tmp_path: Path) -> None:
     (tmp_path / "quota.yaml").write_text("# a comment\na: 1")
     file = tmp_path / "admission.yaml"
     file.write_text(f"{HEAD}- name: Quota\n  path: quota.yaml\n- name: Gadget\n  configuration:\n    b: 2\n")
-    quota, gadget = (entry.document() for entry in admission_configuration.read(file, REGISTERED))
+    quota, gadget = (entry.read() for entry in admission_configuration.read(file, REGISTERED))
     assert (quota.file, quota.place(("a",))) == (tmp_path / "quota.yaml", (2, 4))
     assert (gadget.file, gadget.place(("b",))) == (file, (8, 8))
 
@@ -115,8 +114,8 @@ def test_places(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_mistakes(text: str, lines: list[str], tmp_path: Path) -> None:
-    assert refusal(tmp_path, text) == [f"admission.yaml:{line}" for line in lines]
+def test_errors(text: str, lines: list[str], tmp_path: Path) -> None:
+    assert errors(tmp_path, text) == [f"admission.yaml:{line}" for line in lines]
 
 
 def test_no_plugins_are_installed(tmp_path: Path) -> None:
@@ -126,6 +125,6 @@ def test_no_plugins_are_installed(tmp_path: Path) -> None:
         admission_configuration.read(file, ())
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    said = refusal(tmp_path, f"{HEAD}- name: Quota\n  path: nothing.yaml\n")
-    assert said == ["nothing.yaml: cannot be read: No such file or directory"]
+def test_a_missing_file(tmp_path: Path) -> None:
+    lines = errors(tmp_path, f"{HEAD}- name: Quota\n  path: nothing.yaml\n")
+    assert lines == ["nothing.yaml: cannot be read: No such file or directory"]

@@ -1,4 +1,4 @@
-"""Plugins: found where packages register them, given their configuration and the server, and ended with it."""
+"""Tests of plugins: how they are found, configured and shut down."""
 
 import asyncio
 import logging
@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from webhooks import create_app
+from webhooks.config.file import read
 from webhooks.errors import ConfigurationError
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.plugins import loader
@@ -22,6 +23,7 @@ HEAD = "apiVersion: apiserver.config.svc.io/v1\nkind: AdmissionConfiguration\npl
 GADGETS = """\
 from webhooks import *
 from webhooks.plugins import Model
+
 from webhooks.errors import ConfigurationError
 
 class Settings(Model):
@@ -55,7 +57,7 @@ def raises(document, context):
 def exits(document, context):
     raise SystemExit("bye")
 
-def refuses(document, context):
+def rejects(document, context):
     raise ConfigurationError("first\\nsecond")
 
 no_function = 1
@@ -66,7 +68,7 @@ PLUGINS = {
     "Nothing": "gadgets:nothing",
     "Raises": "gadgets:raises",
     "Exits": "gadgets:exits",
-    "Refuses": "gadgets:refuses",
+    "Rejects": "gadgets:rejects",
     "NoFunction": "gadgets:no_function",
     "NoName": "gadgets:missing",
     "NoModule": "gadgets_missing:configure",
@@ -93,13 +95,13 @@ def load(folder: Path, text: str, context: PluginContext) -> list[loader.AnyPoli
     return loader.load(file, context)
 
 
-def refusal(folder: Path, text: str) -> list[str]:
+def errors(folder: Path, text: str) -> list[str]:
     with pytest.raises(ConfigurationError) as raised:
         load(folder, text, PluginContext())
     return str(raised.value).replace(f"{folder}/", "").splitlines()
 
 
-# Configuring.
+# Configuration.
 
 
 def test_policies_of_plugins(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,10 +121,10 @@ def test_policies_of_plugins(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out == "closed ['bad']\n"
 
 
-def test_everything_that_is_wrong_with_plugins_at_once(folder: Path) -> None:
+def test_errors_of_all_plugins_are_reported_at_once(folder: Path) -> None:
     (folder / "gadget.yaml").write_text("names: bad\nname: bad\nname: good\n")
-    text = "- {name: Gadget, path: gadget.yaml}\n- name: Refuses\n- {name: Yields, path: nothing.yaml}\n"
-    assert refusal(folder, text) == [
+    text = "- {name: Gadget, path: gadget.yaml}\n- name: Rejects\n- {name: Yields, path: nothing.yaml}\n"
+    assert errors(folder, text) == [
         'gadget.yaml:1:8: names: Invalid value: "bad": must be a list',
         "gadget.yaml:2:1: name: Forbidden: unknown field; did you mean names?",
         'gadget.yaml:3:1: name: Duplicate value: "name": the key is in line 2 already',
@@ -132,23 +134,23 @@ def test_everything_that_is_wrong_with_plugins_at_once(folder: Path) -> None:
     ]
 
 
-def test_what_is_embedded_has_its_place_in_the_file(folder: Path) -> None:
-    assert refusal(folder, "- name: Gadget\n  configuration:\n    names: [1]\n- name: Refuses\n") == [
+def test_errors_in_embedded_configurations(folder: Path) -> None:
+    assert errors(folder, "- name: Gadget\n  configuration:\n    names: [1]\n- name: Rejects\n") == [
         "admission.yaml:6:13: plugins[0].configuration.names[0]: Invalid value: 1: must be a string",
         "first",
         "second",
     ]
-    assert refusal(folder, "- name: Gadget\n") == ["admission.yaml:4:3: plugins[0].configuration.names: Required value"]
+    assert errors(folder, "- name: Gadget\n") == ["admission.yaml:4:3: plugins[0].configuration.names: Required value"]
 
 
 def test_an_unknown_plugin(folder: Path) -> None:
-    [line] = refusal(folder, "- name: Gadgets\n")
+    [line] = errors(folder, "- name: Gadgets\n")
     known = ", ".join(f'"{name}"' for name in sorted({*PLUGINS, "EventRateLimit"}))
     assert line == f'admission.yaml:4:9: plugins[0].name: Unsupported value: "Gadgets": supported values: {known}'
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "message"),
     [
         ("Nothing", "(gadgets:nothing of gadgets 1.0): TypeError: 'NoneType' object is not iterable"),
         ("Raises", "(gadgets:raises of gadgets 1.0): ValueError: a b"),
@@ -159,34 +161,34 @@ def test_an_unknown_plugin(folder: Path) -> None:
         ("Broken", "(gadgets_broken:configure of gadgets 1.0): SyntaxError: '(' was never closed"),
     ],
 )
-def test_plugins_that_do_not_load(name: str, says: str, folder: Path) -> None:
-    [line] = refusal(folder, f"- name: {name}\n")
-    assert line.startswith(f"plugin '{name}' {says}")
+def test_plugins_that_cannot_be_loaded(name: str, message: str, folder: Path) -> None:
+    [line] = errors(folder, f"- name: {name}\n")
+    assert line.startswith(f"plugin '{name}' {message}")
 
 
-def test_two_packages_that_register_one_name(folder: Path) -> None:
+def test_a_name_that_two_packages_register(folder: Path) -> None:
     install(folder, "widgets", GADGETS, {"Gadget": "widgets:configure", "Widget": "widgets:yields"})
-    [line] = refusal(folder, "- name: Gadget\n")
+    [line] = errors(folder, "- name: Gadget\n")
     assert line.startswith("plugin 'Gadget' is registered more than once, by ")
     assert "gadgets:configure of gadgets 1.0" in line
     assert "widgets:configure of widgets 1.0" in line
     assert len(load(folder, "- name: Widget\n", PluginContext())) == 2
 
 
-def test_a_metric_of_the_servers_own(folder: Path) -> None:
+def test_a_metric_with_a_name_of_the_server(folder: Path) -> None:
     context = PluginContext()
     context.metrics.counter("webhooks_reviews_total", "Mine.")
     with pytest.raises(ConfigurationError, match="webhooks_reviews: a plugin's metric has a name of the server's own"):
         create_app([], context)
 
 
-# The end.
+# Shutdown.
 
 
-def test_the_end_comes_once_and_in_reverse(caplog: pytest.LogCaptureFixture) -> None:
+def test_functions_are_called_once_in_reverse_order(caplog: pytest.LogCaptureFixture) -> None:
     called = []
 
-    def closing(name: str) -> Callable[[], object]:
+    def close_function(name: str) -> Callable[[], object]:
         async def close() -> None:
             asyncio.get_running_loop()
             called.append(name)
@@ -197,18 +199,18 @@ def test_the_end_comes_once_and_in_reverse(caplog: pytest.LogCaptureFixture) -> 
         raise ValueError("a secret")
 
     context = PluginContext(1, MetricRegistry())
-    context.on_shutdown(closing("first"))
+    context.on_shutdown(close_function("first"))
     context.on_shutdown(raises)
-    context.on_shutdown(closing("last"))
+    context.on_shutdown(close_function("last"))
     asyncio.run(context.close())
     asyncio.run(context.close())
     assert called == ["last", "first"]
     [record] = caplog.records
-    assert (record.levelno, record.getMessage()) == (logging.ERROR, "a plugin did not end as it should")
+    assert (record.levelno, record.getMessage()) == (logging.ERROR, "a plugin failed to shut down")
 
 
-def test_the_end_waits_for_nobody_for_long(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(loader, "_PATIENCE", 0.01)
+def test_functions_have_a_time_limit(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(loader, "_CLOSE_TIMEOUT", 0.01)
 
     async def hangs() -> None:
         await asyncio.Event().wait()
@@ -217,3 +219,36 @@ def test_the_end_waits_for_nobody_for_long(monkeypatch: pytest.MonkeyPatch, capl
     context.on_shutdown(hangs)
     asyncio.run(context.close())
     assert len(caplog.records) == 1
+
+
+# All policies of a configuration.
+
+
+def check(folder: Path, text: str) -> list[str]:
+    (folder / "webhooks.yaml").write_text(f"apiVersion: webhooks.svc.io/v1alpha1\nkind: WebhookConfiguration\n{text}")
+    return [policy.name for policy in loader.load_checked(read(folder / "webhooks.yaml"))]
+
+
+def test_policies_of_plugins_are_last(folder: Path) -> None:
+    (folder / "admission.yaml").write_text(f"{HEAD}- name: Yields\n")
+    server = "server: {admissionConfig: admission.yaml}\n"
+    assert check(folder, f"{server}policies: [{{use: 'library:privileged'}}]\n") == ["privileged", "one", "two"]
+
+
+def test_errors_of_settings_policies_and_plugins_are_reported_at_once(folder: Path) -> None:
+    (folder / "admission.yaml").write_text(f"{HEAD}- name: Rejects\n")
+    server = "server: {tlsCert: a.pem, context: production, admissionConfig: admission.yaml}\n"
+    with pytest.raises(ConfigurationError) as raised:
+        check(folder, f"{server}policies: [{{use: nothing.py}}]\n")
+    assert str(raised.value).replace(f"{folder}/", "").splitlines() == [
+        "webhooks.yaml:3:19: server.tlsCert and server.tlsKey must be given together",
+        "webhooks.yaml:3:35: server.kubeconfig and server.context require server.syncCaBundle",
+        "webhooks.yaml:4:18: policies[0].use: Invalid value: nothing.py: no such file or folder",
+        "first",
+        "second",
+    ]
+
+
+def test_policies_are_required(folder: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"webhooks\.yaml: no policies: "):
+        check(folder, "")

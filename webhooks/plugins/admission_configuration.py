@@ -1,4 +1,4 @@
-"""AdmissionConfiguration, ``apiserver.config.{svc,k8s}.io/v1``: which plugins there are, and how each is configured."""
+"""Reads an AdmissionConfiguration (``apiserver.config.{svc,k8s}.io/v1``): the plugins and their configurations."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -15,28 +15,28 @@ from webhooks.kube.api_groups import ADMISSION_CONFIGURATION
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A plugin that is to run.
+    """A plugin in the configuration.
 
     Attributes:
-        name: under which it is registered.
-        configuration: what is embedded, or the file it is in.
+        name: the name under which the plugin is registered.
+        configuration: its embedded configuration, or the file of its configuration.
     """
 
     name: str
     configuration: Document | Path
 
-    def document(self) -> Document:
-        """The plugin's configuration.
+    def read(self) -> Document:
+        """Return the configuration of the plugin.
 
         Raises:
-            ConfigurationError: its file cannot be read, or is no YAML.
+            ConfigurationError: its file cannot be read, or is not valid YAML.
         """
         return strict_yaml.read(self.configuration) if isinstance(self.configuration, Path) else self.configuration
 
 
 @dataclass(slots=True)
 class _Names:
-    """The names that plugins can have, and those that were there already."""
+    """The context of the validation: the names of all plugins, and the names seen so far."""
 
     registered: Collection[str]
     seen: set[str] = field(default_factory=set)
@@ -53,8 +53,8 @@ class _Plugin(Model):
         names = info.context
         assert isinstance(names, _Names)
         if name not in names.registered:
-            registered = supported_values(sorted(names.registered)) if names.registered else "no plugins are installed"
-            raise field_error("Unsupported value", registered)
+            detail = supported_values(sorted(names.registered)) if names.registered else "no plugins are installed"
+            raise field_error("Unsupported value", detail)
         if name in names.seen:
             raise field_error("Duplicate value")
         names.seen.add(name)
@@ -70,15 +70,15 @@ class _AdmissionConfiguration(Model):
 def read(file: Path, registered: Collection[str]) -> list[Entry]:
     """Read an AdmissionConfiguration.
 
-    A plugin's configuration is what is embedded, else what is in the file at its path, which is relative to this file's
-    own folder; with neither it is empty.
+    The configuration of a plugin is embedded, or in the file at `path`, relative to the folder of this file. If both
+    are given, the embedded one is used; if none is given, it is empty.
 
     Args:
         file: the file.
-        registered: the names of the plugins that there are.
+        registered: the names of all plugins.
 
     Raises:
-        ConfigurationError: with all that is wrong with the file, a line each.
+        ConfigurationError: the file is invalid; one line for each error.
     """
     document = strict_yaml.read(file)
     configuration = document.read(_AdmissionConfiguration, _Names(registered))

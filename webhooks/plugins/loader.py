@@ -1,6 +1,6 @@
-"""Plugins: policies that an AdmissionConfiguration names and configures, as API servers have them.
+"""Loads plugins: policies that an AdmissionConfiguration lists and configures, as in API servers.
 
-A plugin is a function that is registered under a name, as an entry point of an installed package:
+A plugin is a function. An installed package registers it as an entry point:
 
     [project.entry-points."webhooks.plugins"]
     EventRateLimit = "webhooks.plugins.event_rate_limit:configure"
@@ -16,62 +16,62 @@ from typing import TypeAlias
 
 from webhooks.config.document import Document
 from webhooks.config.file import Configuration, require_policies
-from webhooks.errors import ConfigurationError
+from webhooks.errors import ConfigurationError, printable
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.plugins import admission_configuration
 from webhooks.policy.model import AnyPolicy
 from webhooks.policy.registry import Registry
 
 GROUP = "webhooks.plugins"
-_PATIENCE = 5.0  # seconds that one plugin has to end
+_CLOSE_TIMEOUT = 5.0  # seconds for each plugin
 
 logger = logging.getLogger("webhooks.plugins")
 
 
 class PluginContext:
-    """What a plugin is given of the server that it is configured for.
+    """The server for which a plugin is configured.
 
     Attributes:
-        workers: processes that will answer, each of which configures its plugins for itself.
+        workers: the number of server processes. Each of them configures its plugins separately.
         metrics: the registry for metrics of the plugin.
     """
 
     def __init__(self, workers: int = 1, metrics: MetricRegistry | None = None) -> None:
         self.workers = workers
         self.metrics = MetricRegistry() if metrics is None else metrics
-        self._closes: list[Callable[[], Awaitable[None]]] = []
+        self._close_functions: list[Callable[[], Awaitable[None]]] = []
 
     def on_shutdown(self, close: Callable[[], Awaitable[None]]) -> None:
-        """Have this called, on the loop, when the server has answered its last review; the last one given is first."""
-        self._closes.append(close)
+        """Register a function to await on the event loop after the last review. The last one is called first."""
+        self._close_functions.append(close)
 
     async def close(self) -> None:
-        """End what plugins began. What goes wrong with one, or takes too long, is logged and keeps nobody else."""
-        while self._closes:
-            close = self._closes.pop()
+        """Call the registered functions. Errors and timeouts are logged, and do not affect the others."""
+        while self._close_functions:
+            close = self._close_functions.pop()
             try:
-                async with asyncio.timeout(_PATIENCE):
+                async with asyncio.timeout(_CLOSE_TIMEOUT):
                     await close()
             except Exception:
-                logger.exception("a plugin did not end as it should")
+                logger.exception("a plugin failed to shut down")
 
 
 Plugin: TypeAlias = Callable[[Document, PluginContext], Iterable[AnyPolicy]]
-"""Makes policies of its configuration; raises ConfigurationError with all that is wrong with it."""
+"""Creates policies from a configuration. Raises ConfigurationError with all errors in it."""
 
 
-def load(file: Path, site: PluginContext) -> list[AnyPolicy]:
-    """The policies of the plugins that an AdmissionConfiguration names, in its order.
+def load(file: Path, context: PluginContext) -> list[AnyPolicy]:
+    """Load the policies of the plugins in an AdmissionConfiguration, in its order.
 
     Raises:
-        ConfigurationError: with all that is wrong with the file; else with all that is wrong with any of the plugins.
+        ConfigurationError: the file, or the configuration of a plugin, is invalid; one line for each error.
     """
-    registered = {entry.name for entry in entry_points(group=GROUP)}
+    registered = {entry_point.name for entry_point in entry_points(group=GROUP)}
     policies: list[AnyPolicy] = []
     errors: list[ConfigurationError] = []
     for entry in admission_configuration.read(file, registered):
         try:
-            policies += _configured(entry, site)
+            policies += _configure(entry, context)
         except ConfigurationError as error:
             errors.append(error)
     if errors:
@@ -90,7 +90,7 @@ def load_checked(configuration: Configuration) -> list[AnyPolicy]:
     file = configuration.settings.admission_config
     policies: list[AnyPolicy] = []
     errors: list[str] = []
-    for step in (configuration.check_settings, configuration.load, partial(_load_any, file)):
+    for step in (configuration.check_settings, configuration.load, partial(_load_if_set, file)):
         try:
             policies += step() or ()
         except ConfigurationError as error:
@@ -100,30 +100,31 @@ def load_checked(configuration: Configuration) -> list[AnyPolicy]:
     return list(require_policies(Registry(policies), configuration.file))
 
 
-def _load_any(file: Path | None) -> list[AnyPolicy]:
+def _load_if_set(file: Path | None) -> list[AnyPolicy]:
     return [] if file is None else load(file, PluginContext())
 
 
-def _configured(entry: admission_configuration.Entry, site: PluginContext) -> list[AnyPolicy]:
-    point = _entry_point(entry.name)
-    document = entry.document()
+def _configure(entry: admission_configuration.Entry, context: PluginContext) -> list[AnyPolicy]:
+    entry_point = _find_entry_point(entry.name)
+    document = entry.read()
     try:
-        plugin: Plugin = point.load()
-        return list(plugin(document, site))
+        plugin: Plugin = entry_point.load()
+        return list(plugin(document, context))
     except (ConfigurationError, KeyboardInterrupt):
         raise
-    except BaseException as error:  # whatever somebody else's package raises, SystemExit too
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ConfigurationError(f"plugin {entry.name!r} ({_described(point)}): {what}") from error
+    except BaseException as error:  # a plugin may raise anything, even SystemExit
+        reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))
+        raise ConfigurationError(f"plugin {entry.name!r} ({_describe(entry_point)}): {reason}") from error
 
 
-def _entry_point(name: str) -> EntryPoint:
-    point, *others = entry_points(group=GROUP, name=name)
+def _find_entry_point(name: str) -> EntryPoint:
+    entry_point, *others = entry_points(group=GROUP, name=name)
     if others:
-        places = " and ".join(map(_described, (point, *others)))
-        raise ConfigurationError(f"plugin {name!r} is registered more than once, by {places}: uninstall all but one")
-    return point
+        packages = " and ".join(map(_describe, (entry_point, *others)))
+        raise ConfigurationError(f"plugin {name!r} is registered more than once, by {packages}: uninstall all but one")
+    return entry_point
 
 
-def _described(point: EntryPoint) -> str:
-    return f"{point.value} of {point.dist.name} {point.dist.version}" if point.dist else point.value
+def _describe(entry_point: EntryPoint) -> str:
+    package = entry_point.dist
+    return f"{entry_point.value} of {package.name} {package.version}" if package else entry_point.value

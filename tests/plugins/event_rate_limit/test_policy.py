@@ -1,3 +1,5 @@
+"""Tests of the decisions on events."""
+
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -6,14 +8,14 @@ import pytest
 from webhooks import AdmissionReview, Allow, Decision, Deny, validating
 from webhooks.errors import MalformedReview
 from webhooks.observability.metrics import MetricRegistry
-from webhooks.plugins.event_rate_limit.policy import Limiter, limiting, sharing
+from webhooks.plugins.event_rate_limit.policy import Limiter, create_local_policy, create_shared_policy
 from webhooks.plugins.event_rate_limit.token_bucket import Limit, LimitType, MemoryBudget
 from webhooks.reviews import admission_codec
 from webhooks.testing import admission
 
 from ...support.builders import AnyPolicy, admission_body, decide, reply, written
 from ...support.caller import accept_admission
-from .events import Json, core_event, event
+from ...support.events import Json, core_event, event
 
 SECOND = 10**9
 ALL: tuple[LimitType, ...] = ("Server", "Namespace", "User", "SourceAndObject")
@@ -28,7 +30,7 @@ def frozen() -> int:
 
 
 class Shared:
-    """A budget that answers later."""
+    """A budget with asynchronous decisions."""
 
     def __init__(self, budget: MemoryBudget) -> None:
         self.budget = budget
@@ -37,14 +39,14 @@ class Shared:
         return self.budget.take(keys)
 
 
-def in_memory(each: Sequence[Limit], meters: MetricRegistry | None = None) -> AnyPolicy:
-    meters = meters or MetricRegistry()
-    return limiting(Limiter(each, meters), MemoryBudget(each, meters, frozen))
+def in_memory(limits: Sequence[Limit], metrics: MetricRegistry | None = None) -> AnyPolicy:
+    metrics = metrics or MetricRegistry()
+    return create_local_policy(Limiter(limits, metrics), MemoryBudget(limits, metrics, frozen))
 
 
-def shared(each: Sequence[Limit], meters: MetricRegistry | None = None) -> AnyPolicy:
-    meters = meters or MetricRegistry()
-    return sharing(Limiter(each, meters), Shared(MemoryBudget(each, meters, frozen)))
+def shared(limits: Sequence[Limit], metrics: MetricRegistry | None = None) -> AnyPolicy:
+    metrics = metrics or MetricRegistry()
+    return create_shared_policy(Limiter(limits, metrics), Shared(MemoryBudget(limits, metrics, frozen)))
 
 
 BACKENDS: dict[str, Callable[..., AnyPolicy]] = {"memory": in_memory, "shared": shared}
@@ -62,7 +64,7 @@ def allowed(policy: AnyPolicy, review: AdmissionReview) -> bool:
 
 
 @every_backend
-def test_a_burst_passes_and_the_next_is_refused(backend: Callable[..., AnyPolicy]) -> None:
+def test_events_after_a_burst_are_denied(backend: Callable[..., AnyPolicy]) -> None:
     policy = backend(limits("Namespace", burst=3))
     assert [allowed(policy, admission("CREATE", core_event())) for _ in range(5)] == [True] * 3 + [False] * 2
 
@@ -85,22 +87,22 @@ OTHERS = {
     "deleting": admission("DELETE", None, old_object=core_event()),
     "a pod": admission("CREATE", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}),
     "a subresource": admission("UPDATE", core_event(), subresource="status"),
-    "somebody else's events": admission("CREATE", event("example.com/v1")),
-    "events of a look-alike": admission("CREATE", event("events.k8s.io.example.com/v1")),
+    "events of another group": admission("CREATE", event("example.com/v1")),
+    "events of a similar group": admission("CREATE", event("events.k8s.io.example.com/v1")),
     "without a resource": admission("CREATE", {"apiVersion": "v1", "kind": "EventList"}),
 }
 
 
 @every_backend
 @pytest.mark.parametrize("review", OTHERS.values(), ids=OTHERS)
-def test_everything_else_passes(backend: Callable[..., AnyPolicy], review: AdmissionReview) -> None:
+def test_other_reviews_are_allowed(backend: Callable[..., AnyPolicy], review: AdmissionReview) -> None:
     policy = backend(limits(*ALL))
     assert all(allowed(policy, review) for _ in range(3))
     assert allowed(policy, admission("CREATE", core_event()))
 
 
 @every_backend
-def test_a_dry_run_takes_nothing_and_is_never_refused(backend: Callable[..., AnyPolicy]) -> None:
+def test_a_dry_run_takes_no_token_and_is_allowed(backend: Callable[..., AnyPolicy]) -> None:
     policy = backend(limits(*ALL))
     dry = admission("CREATE", core_event(), dry_run=True)
     assert all(allowed(policy, dry) for _ in range(3))
@@ -119,7 +121,7 @@ KEYS = {
 
 @every_backend
 @pytest.mark.parametrize("type_", ALL)
-def test_a_refusal_is_that_of_the_api_server(backend: Callable[..., AnyPolicy], type_: LimitType) -> None:
+def test_a_denial_is_the_same_as_that_of_the_api_server(backend: Callable[..., AnyPolicy], type_: LimitType) -> None:
     policy = backend(limits(type_))
     for obj in (core_event(), event()):
         verdict(policy, admission("CREATE", obj))
@@ -136,7 +138,7 @@ def message(policy: AnyPolicy, review: AdmissionReview) -> str:
 
 
 @every_backend
-def test_several_refusals_are_shown_together_in_the_order_of_the_configuration(
+def test_all_limits_without_a_token_are_listed(
     backend: Callable[..., AnyPolicy],
 ) -> None:
     policy = backend([*limits("User"), *limits("Server", burst=5), *limits("Namespace"), *limits("User")])
@@ -146,7 +148,7 @@ def test_several_refusals_are_shown_together_in_the_order_of_the_configuration(
     )
 
 
-def test_limits_of_one_type_that_say_the_same_say_it_once() -> None:
+def test_equal_messages_are_shown_once() -> None:
     policy = in_memory(limits("User", "User"))
     verdict(policy, admission("CREATE", core_event()))
     assert message(policy, admission("CREATE", core_event())) == (
@@ -155,7 +157,7 @@ def test_limits_of_one_type_that_say_the_same_say_it_once() -> None:
 
 
 @every_backend
-def test_none_is_short_circuited(backend: Callable[..., AnyPolicy]) -> None:
+def test_every_limit_takes_a_token(backend: Callable[..., AnyPolicy]) -> None:
     policy = backend([*limits("Namespace", burst=1), *limits("User", burst=3)])
     elsewhere = core_event(metadata={"name": "e", "namespace": "elsewhere"})
     assert [allowed(policy, admission("CREATE", core_event())) for _ in range(3)] == [True, False, False]
@@ -167,14 +169,13 @@ def test_none_is_short_circuited(backend: Callable[..., AnyPolicy]) -> None:
     [([1], 1), ([SECOND], 1), ([SECOND + 1], 2), ([1, 0, 3 * SECOND, 5], 3), ([0, 90 * SECOND], 90)],
 )
 def test_the_longest_wait_counts(waits: list[int], seconds: int) -> None:
-    each = limits(*(["Namespace"] * len(waits)))
-    outcome = Limiter(each, MetricRegistry()).decide(["team-a"] * len(waits), waits)
+    outcome = Limiter(limits(*(["Namespace"] * len(waits))), MetricRegistry()).decide(["team-a"] * len(waits), waits)
     assert isinstance(outcome, Deny)
     assert outcome.details == {"retryAfterSeconds": seconds}
 
 
 def answered(body: Json, *policies: AnyPolicy) -> Json:
-    """The response as the API server takes it."""
+    """The response as the API server reads it."""
     review = admission_codec.CODEC.decode(written(body))
     return accept_admission(body, reply("validating", review, decide(review, *policies)), mutating=False)
 
@@ -184,7 +185,7 @@ DETAILS = {"retryAfterSeconds": 1}
 
 
 @every_backend
-def test_the_caller_is_told_when_to_come_back(backend: Callable[..., AnyPolicy]) -> None:
+def test_the_time_of_a_retry(backend: Callable[..., AnyPolicy]) -> None:
     policy = backend(limits("Namespace"))
     assert answered(EVENT_BODY, policy)["allowed"]
     response = answered(EVENT_BODY, policy)
@@ -203,7 +204,7 @@ def strict(review: AdmissionReview) -> Decision:
 
 
 @every_backend
-def test_the_caller_is_told_when_to_come_back_if_another_refuses_too(backend: Callable[..., AnyPolicy]) -> None:
+def test_the_time_of_a_retry_with_another_denial(backend: Callable[..., AnyPolicy]) -> None:
     policy = backend(limits("Namespace"))
     answered(EVENT_BODY, policy)
     status = answered(EVENT_BODY, policy, strict)["status"]
@@ -227,7 +228,7 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize(("user", "shown"), HIDDEN.values(), ids=HIDDEN)
-def test_nothing_hidden_is_shown(user: str, shown: str) -> None:
+def test_messages_are_printable(user: str, shown: str) -> None:
     policy = in_memory(limits("User"))
     verdict(policy, admission("CREATE", core_event(), user=user))
     assert message(policy, admission("CREATE", core_event(), user=user)).endswith(f"for key {shown}")
@@ -235,9 +236,7 @@ def test_nothing_hidden_is_shown(user: str, shown: str) -> None:
 
 @every_backend
 @pytest.mark.parametrize("type_", ["User", "SourceAndObject"])
-def test_a_key_of_a_megabyte_gets_its_tokens_and_a_short_message(
-    backend: Callable[..., AnyPolicy], type_: LimitType
-) -> None:
+def test_a_long_key_has_a_bucket_and_a_short_message(backend: Callable[..., AnyPolicy], type_: LimitType) -> None:
     policy = backend(limits(type_))
     long = "\n" * 2**20
     review = admission("CREATE", core_event(source={"component": long}), user=long)
@@ -248,15 +247,15 @@ def test_a_key_of_a_megabyte_gets_its_tokens_and_a_short_message(
 
 
 @every_backend
-def test_misshapen_events_share_their_tokens(backend: Callable[..., AnyPolicy]) -> None:
+def test_malformed_events_share_a_bucket(backend: Callable[..., AnyPolicy]) -> None:
     policy = backend(limits("SourceAndObject", burst=2))
     wrong: list[Any] = [None, 5, "x", [], {"component": 1, "kind": ["x"]}, ...]
-    reviews = [admission("CREATE", core_event(source=each, involvedObject=each)) for each in wrong]
+    reviews = [admission("CREATE", core_event(source=value, involvedObject=value)) for value in wrong]
     assert [allowed(policy, review) for review in reviews] == [True] * 2 + [False] * 4
 
 
 @every_backend
-def test_an_event_that_cannot_be_read_is_refused(backend: Callable[..., AnyPolicy]) -> None:
+def test_an_invalid_event_is_rejected(backend: Callable[..., AnyPolicy]) -> None:
     body = written(admission_body("CREATE", core_event(), resource="v1/events"))
     twice = body.replace(b'"source":', b'"source":{},"source":')
     policy = backend(limits("SourceAndObject"))
@@ -266,12 +265,12 @@ def test_an_event_that_cannot_be_read_is_refused(backend: Callable[..., AnyPolic
 
 @every_backend
 def test_decisions_are_counted(backend: Callable[..., AnyPolicy]) -> None:
-    meters = MetricRegistry()
-    policy = backend([*limits("Server", burst=2), *limits("User", burst=3)], meters)
+    metrics = MetricRegistry()
+    policy = backend([*limits("Server", burst=2), *limits("User", burst=3)], metrics)
     for _ in range(5):
         verdict(policy, admission("CREATE", core_event()))
     verdict(policy, admission("CREATE", core_event(), dry_run=True))
-    assert meters.by_name["webhooks_event_rate_limit_decisions"].values == {
+    assert metrics.by_name["webhooks_event_rate_limit_decisions"].values == {
         ("Server", "allow"): 2,
         ("Server", "deny"): 3,
         ("User", "allow"): 3,

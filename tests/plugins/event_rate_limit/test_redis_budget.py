@@ -1,3 +1,5 @@
+"""Tests of budgets that are shared in Redis, and of failures of Redis."""
+
 import asyncio
 import logging
 import sys
@@ -17,18 +19,18 @@ from webhooks.plugins.event_rate_limit import redis_budget
 from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
 from webhooks.plugins.event_rate_limit.token_bucket import Limit
 
+from ...support.redis_server import RedisServer, needs_redis, redis_settings, run
 from ...support.servers import await_true, free_port
-from .redis_server import RedisServer, needs_redis, redis_settings, run
 
 MOST = 2**31 - 1
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
-TIMEOUT = 0.05  # seconds, where it matters; elsewhere a busy machine has more
+TIMEOUT = 0.05  # seconds; tests that do not depend on it use more, for busy machines
 SLACK = 0.25  # seconds that a busy machine may take longer
 TAKEN, LOCAL = [0], [-1]
 SECRET = "hunter2"
 
-AWAY = "the store of event rate limits is away, each process goes by its own: "
-BACK = "the store of event rate limits is back, they are shared again"
+UNAVAILABLE = "Redis is unavailable, each process applies event rate limits by itself: "
+AVAILABLE = "Redis is available again, event rate limits are shared"
 
 STORE_UP = "webhooks_event_rate_limit_store_up"
 STORE_SECONDS = "webhooks_event_rate_limit_store_seconds"
@@ -36,22 +38,22 @@ LOCAL_DECISIONS = "webhooks_event_rate_limit_local_decisions"
 
 
 class Local:
-    """A local budget whose decisions can be told from those of the store."""
+    """A local budget whose decisions differ from those of Redis."""
 
     def take(self, keys: Sequence[str]) -> list[int]:
         return LOCAL * len(keys)
 
 
 class Lab:
-    """A budget that is asked, and what came of it."""
+    """A budget, and figures of its decisions."""
 
     def __init__(
         self, url: str, *limits: Limit, folder: Path | None = None, timeout: str = "1s", **fields: str
     ) -> None:
-        self.meters = MetricRegistry()
+        self.metrics = MetricRegistry()
         self.limits = limits or (limit(MOST, MOST),)
         settings = redis_settings(url, folder, timeout=timeout, **fields)
-        self.budget = RedisBudget(self.limits, settings, Local(), self.meters)
+        self.budget = RedisBudget(self.limits, settings, Local(), self.metrics)
         self.decisions = 0
         self.slowest = 0.0
 
@@ -63,11 +65,11 @@ class Lab:
         return waits
 
     async def shared(self) -> bool:
-        """Whether the store decides at present."""
+        """Decide. Whether Redis did it."""
         return await self.take() != LOCAL * len(self.limits)
 
     async def until(self, condition: Callable[[], bool], seconds: float = 5.0) -> None:
-        """Decide again and again until that is so."""
+        """Decide repeatedly until a condition holds."""
         deadline = time.perf_counter() + seconds
         while not condition():
             assert time.perf_counter() < deadline, f"not within {seconds} s"
@@ -76,24 +78,24 @@ class Lab:
 
     @property
     def up(self) -> float | None:
-        return self.meters.by_name[STORE_UP].values.get(())
+        return self.metrics.by_name[STORE_UP].values.get(())
 
     @property
     def local_decisions(self) -> float:
-        return self.meters.by_name[LOCAL_DECISIONS].values.get((), 0)
+        return self.metrics.by_name[LOCAL_DECISIONS].values.get((), 0)
 
     @property
     def timed(self) -> int:
-        return sum(sum(buckets.counts) for buckets in self.meters.by_name[STORE_SECONDS].values.values())
+        return sum(sum(buckets.counts) for buckets in self.metrics.by_name[STORE_SECONDS].values.values())
 
 
 @asynccontextmanager
 async def lab(url: str, *limits: Limit, folder: Path | None = None, **fields: str) -> Any:
-    found = Lab(url, *limits, folder=folder, **fields)
+    own = Lab(url, *limits, folder=folder, **fields)
     try:
-        yield found
+        yield own
     finally:
-        await found.budget.close()
+        await own.budget.close()
 
 
 def limit(qps: int, burst: int) -> Limit:
@@ -113,7 +115,7 @@ def server() -> Iterator[RedisServer]:
 
 @needs_redis
 @pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
-def test_decisions_are_those_of_the_store(server: RedisServer, caplog: pytest.LogCaptureFixture, loop: Any) -> None:
+def test_redis_decides(server: RedisServer, caplog: pytest.LogCaptureFixture, loop: Any) -> None:
     async def scenario() -> None:
         async with lab(server.url, limit(1, 2), limit(1, 1)) as own:
             assert own.up is None
@@ -123,7 +125,7 @@ def test_decisions_are_those_of_the_store(server: RedisServer, caplog: pytest.Lo
             assert 0.5e9 < wait <= 1e9
             assert all(wait > 0 for wait in await own.take())
             assert (own.up, own.local_decisions, own.timed) == (1, 0, 3)
-            [seconds] = own.meters.by_name[STORE_SECONDS].values.values()
+            [seconds] = own.metrics.by_name[STORE_SECONDS].values.values()
             assert 0 < seconds.sum < 3
 
     run(scenario, loop)
@@ -131,7 +133,7 @@ def test_decisions_are_those_of_the_store(server: RedisServer, caplog: pytest.Lo
 
 
 @needs_redis
-def test_two_budgets_are_one(server: RedisServer) -> None:
+def test_two_budgets_share_the_limits(server: RedisServer) -> None:
     async def scenario() -> None:
         async with lab(server.url, limit(1, 500)) as one, lab(f"unix://{server.path}", limit(1, 500)) as other:
             started = time.perf_counter()
@@ -146,7 +148,7 @@ def test_two_budgets_are_one(server: RedisServer) -> None:
 
 
 @needs_redis
-def test_prefixes_keep_budgets_apart(server: RedisServer) -> None:
+def test_prefixes_separate_budgets(server: RedisServer) -> None:
     async def scenario() -> None:
         async with lab(server.url, limit(1, 1)) as one, lab(server.url, limit(1, 1), prefix="other") as other:
             assert await one.take() == await other.take() == TAKEN
@@ -158,48 +160,48 @@ def test_prefixes_keep_budgets_apart(server: RedisServer) -> None:
 Words = tuple[str | int, ...]
 
 
-def asking(*words: str | int, **options: str) -> Callable[[RedisServer], object]:
-    return lambda server: server.ask(*words, **options)
+def command(*arguments: str | int, **options: str) -> Callable[[RedisServer], object]:
+    return lambda server: server.request(*arguments, **options)
 
 
-def busy(server: RedisServer) -> None:
-    server.ask("CONFIG", "SET", "busy-reply-threshold", 1)
-    server.tell("EVAL", "while true do end", 0)
+def keep_busy(server: RedisServer) -> None:
+    server.request("CONFIG", "SET", "busy-reply-threshold", 1)
+    server.send("EVAL", "while true do end", 0)
 
 
-def locked(server: RedisServer) -> None:
-    server.ask("CONFIG", "SET", "requirepass", SECRET)
-    server.ask("CLIENT", "KILL", "TYPE", "normal", password=SECRET)
+def lock(server: RedisServer) -> None:
+    server.request("CONFIG", "SET", "requirepass", SECRET)
+    server.request("CLIENT", "KILL", "TYPE", "normal", password=SECRET)
 
 
 DISTURBANCES: dict[str, tuple[Callable[[RedisServer], object], Callable[[RedisServer], object], str]] = {
-    "killed": (RedisServer.kill, RedisServer.start, "it closed the connection"),
-    "paused": (RedisServer.pause, RedisServer.resume, "it did not answer in time"),
-    "slow": (asking("CLIENT", "PAUSE", 600_000, "WRITE"), asking("CLIENT", "UNPAUSE"), "it did not answer in time"),
-    "busy": (busy, asking("SCRIPT", "KILL"), ""),
+    "killed": (RedisServer.kill, RedisServer.start, "the server closed the connection"),
+    "paused": (RedisServer.pause, RedisServer.resume, "no reply in time"),
+    "slow": (command("CLIENT", "PAUSE", 600_000, "WRITE"), command("CLIENT", "UNPAUSE"), "no reply in time"),
+    "busy": (keep_busy, command("SCRIPT", "KILL"), ""),
     "full": (
-        asking("CONFIG", "SET", "maxmemory", 1),
-        asking("CONFIG", "SET", "maxmemory", 0),
+        command("CONFIG", "SET", "maxmemory", 1),
+        command("CONFIG", "SET", "maxmemory", 0),
         "OOM command not allowed",
     ),
-    "read-only": (asking("REPLICAOF", "127.0.0.1", 1), asking("REPLICAOF", "NO", "ONE"), "READONLY"),
-    "locked": (locked, asking("CONFIG", "SET", "requirepass", "", password=SECRET), "it closed the connection"),
+    "read-only": (command("REPLICAOF", "127.0.0.1", 1), command("REPLICAOF", "NO", "ONE"), "READONLY"),
+    "locked": (lock, command("CONFIG", "SET", "requirepass", "", password=SECRET), "the server closed the connection"),
 }
 
 
 @needs_redis
 @pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
-@pytest.mark.parametrize(("disturb", "mend", "reason"), DISTURBANCES.values(), ids=DISTURBANCES)
-def test_local_limits_take_over_until_the_store_is_back(
+@pytest.mark.parametrize(("disturb", "repair", "reason"), DISTURBANCES.values(), ids=DISTURBANCES)
+def test_local_limits_apply_while_redis_is_unavailable(
     server: RedisServer,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
     disturb: Any,
-    mend: Any,
+    repair: Any,
     reason: str,
     loop: Any,
 ) -> None:
-    monkeypatch.setattr(redis_budget, "_PAUSE", 0.25)  # to save time
+    monkeypatch.setattr(redis_budget, "_RETRY_INTERVAL", 0.25)  # to save time
 
     async def scenario() -> None:
         async with lab(server.url, timeout="50ms") as own:
@@ -208,24 +210,24 @@ def test_local_limits_take_over_until_the_store_is_back(
             await own.until(lambda: own.up == 0, seconds=1.0)
             started = time.perf_counter()
             assert [await own.take() for _ in range(1000)] == [LOCAL] * 1000
-            assert time.perf_counter() - started < 20 * TIMEOUT  # and not as many times as there are decisions
+            assert time.perf_counter() - started < 20 * TIMEOUT  # not a timeout for each decision
             assert own.local_decisions >= 1000
-            mend(server)
+            repair(server)
             await own.until(lambda: own.up == 1, seconds=5.0)
             assert await own.shared()
             assert own.slowest < TIMEOUT + SLACK
             assert own.timed + own.local_decisions == own.decisions
 
     run(scenario, loop)
-    away, back = lines(caplog)
-    assert away.startswith(AWAY)
-    assert reason in away
-    assert back == BACK
+    unavailable, available = lines(caplog)
+    assert unavailable.startswith(UNAVAILABLE)
+    assert reason in unavailable
+    assert available == AVAILABLE
 
 
 @needs_redis
 @pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
-def test_a_server_that_starts_without_its_store_goes_by_local_limits(
+def test_local_limits_apply_if_redis_is_down_at_the_start(
     server: RedisServer, caplog: pytest.LogCaptureFixture, loop: Any
 ) -> None:
     server.kill()
@@ -240,15 +242,13 @@ def test_a_server_that_starts_without_its_store_goes_by_local_limits(
             assert own.slowest < TIMEOUT + SLACK
 
     run(scenario, loop)
-    away, back = lines(caplog)
-    assert away.startswith(f"{AWAY}Connect")
-    assert back == BACK
+    unavailable, available = lines(caplog)
+    assert unavailable.startswith(f"{UNAVAILABLE}Connect")
+    assert available == AVAILABLE
 
 
 @needs_redis
-def test_a_store_that_takes_calls_and_never_answers_is_away(
-    server: RedisServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_server_that_never_replies_is_unavailable(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     server.pause()
 
     async def scenario() -> None:
@@ -263,7 +263,7 @@ def test_a_store_that_takes_calls_and_never_answers_is_away(
 
 
 @pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
-def test_a_store_that_cannot_be_reached_in_time_is_away(caplog: pytest.LogCaptureFixture, loop: Any) -> None:
+def test_a_server_that_is_not_reachable_in_time_is_unavailable(caplog: pytest.LogCaptureFixture, loop: Any) -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
@@ -277,18 +277,20 @@ def test_a_store_that_cannot_be_reached_in_time_is_away(caplog: pytest.LogCaptur
                 assert own.up == 0
 
     run(scenario, loop)
-    assert lines(caplog) == [f"{AWAY}it could not be reached in time"]
+    assert lines(caplog) == [f"{UNAVAILABLE}not reachable in time"]
 
 
 @needs_redis
-@pytest.mark.parametrize("what", [("FLUSHALL",), ("SCRIPT", "FLUSH")])
-def test_a_store_that_is_emptied_goes_on(server: RedisServer, caplog: pytest.LogCaptureFixture, what: Words) -> None:
+@pytest.mark.parametrize("flush", [("FLUSHALL",), ("SCRIPT", "FLUSH")])
+def test_a_server_that_is_flushed_stays_in_use(
+    server: RedisServer, caplog: pytest.LogCaptureFixture, flush: Words
+) -> None:
     async def scenario() -> None:
         async with lab(server.url, limit(1, 3)) as own:
             assert await own.take() == TAKEN
-            server.ask(*what)
+            server.request(*flush)
             waits = await asyncio.gather(*(own.take() for _ in range(10)))
-            assert waits.count(TAKEN) == (3 if what == ("FLUSHALL",) else 2)
+            assert waits.count(TAKEN) == (3 if flush == ("FLUSHALL",) else 2)
             assert own.local_decisions == 0
 
     run(scenario)
@@ -296,10 +298,10 @@ def test_a_store_that_is_emptied_goes_on(server: RedisServer, caplog: pytest.Log
 
 
 @needs_redis
-def test_a_store_that_restarts_at_once_is_hardly_noticed(
+def test_a_fast_restart_is_not_reported(
     server: RedisServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_budget, "_PAUSE", 0.0)  # a connection has lasted long enough
+    monkeypatch.setattr(redis_budget, "_RETRY_INTERVAL", 0.0)  # every lost connection is replaced without a warning
 
     async def scenario() -> None:
         async with lab(server.url) as own:
@@ -314,18 +316,18 @@ def test_a_store_that_restarts_at_once_is_hardly_noticed(
 
 
 @needs_redis
-def test_an_idle_connection_that_is_closed_is_replaced(
+def test_a_closed_idle_connection_is_replaced(
     server: RedisServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_budget, "_PAUSE", 0.0)
+    monkeypatch.setattr(redis_budget, "_RETRY_INTERVAL", 0.0)
 
     async def scenario() -> None:
         async with lab(server.url) as own:
             assert await own.shared()
             for _ in range(5):
-                server.ask("CLIENT", "KILL", "TYPE", "normal")
+                server.request("CLIENT", "KILL", "TYPE", "normal")
                 server.pause()
-                await asyncio.sleep(0.01)  # the end of it is known
+                await asyncio.sleep(0.01)  # the end of the connection is noticed
                 waiting = asyncio.create_task(own.shared())
                 await asyncio.sleep(0)
                 server.resume()
@@ -337,24 +339,22 @@ def test_an_idle_connection_that_is_closed_is_replaced(
 
 
 @needs_redis
-def test_a_store_that_hangs_up_again_and_again_is_away_meanwhile(
-    server: RedisServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_server_that_closes_connections_is_unavailable(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         async with lab(server.url) as own:
             assert await own.shared()
-            server.ask("CLIENT", "KILL", "TYPE", "normal")
+            server.request("CLIENT", "KILL", "TYPE", "normal")
             await own.until(lambda: own.up == 0)
             await own.until(lambda: own.up == 1)
-            received = server.ask("INFO", "stats").partition("total_connections_received:")[2].split()[0]
+            received = server.request("INFO", "stats").partition("total_connections_received:")[2].split()[0]
             assert int(received) < 10
 
     run(scenario)
     assert len(lines(caplog)) == 2
 
 
-async def each_gets_its_own_decision(budget: RedisBudget) -> None:
-    """Of limits of one token."""
+async def check_decisions(budget: RedisBudget) -> None:
+    """Check that each of many concurrent decisions belongs to its key, for limits of one token."""
     await budget.take(["empty"])
     keys = [f"full-{number}" if number % 3 else "empty" for number in range(200)]
     waits = await asyncio.gather(*(budget.take([key]) for key in keys))
@@ -362,24 +362,24 @@ async def each_gets_its_own_decision(budget: RedisBudget) -> None:
 
 
 @needs_redis
-@pytest.mark.parametrize("turns", range(4))
-def test_who_gives_up_leaves_the_decisions_of_others_alone(server: RedisServer, turns: int) -> None:
+@pytest.mark.parametrize("iterations", range(4))
+def test_cancelled_decisions_do_not_affect_others(server: RedisServer, iterations: int) -> None:
     async def scenario() -> None:
         async with lab(server.url, limit(1, 1)) as own:
             assert await own.take() == TAKEN
             tasks = [asyncio.create_task(own.take()) for _ in range(100)]
-            for _ in range(turns):
+            for _ in range(iterations):
                 await asyncio.sleep(0)
             for task in tasks[::2]:
                 task.cancel()
-            await each_gets_its_own_decision(own.budget)
+            await check_decisions(own.budget)
             assert all(wait > 0 for [wait] in await asyncio.gather(*tasks[1::2]))
 
     run(scenario)
 
 
 @needs_redis
-def test_what_comes_late_is_nobodys_answer(server: RedisServer) -> None:
+def test_late_replies_are_ignored(server: RedisServer) -> None:
     async def scenario() -> None:
         async with lab(server.url, limit(1, 1), timeout="50ms") as own:
             assert await own.take() == TAKEN
@@ -387,13 +387,13 @@ def test_what_comes_late_is_nobodys_answer(server: RedisServer) -> None:
             assert await asyncio.gather(*(own.take() for _ in range(100))) == [LOCAL] * 100
             server.resume()
             await own.until(lambda: own.up == 1)
-            await each_gets_its_own_decision(own.budget)
+            await check_decisions(own.budget)
 
     run(scenario)
 
 
 @needs_redis
-def test_a_budget_that_is_closed_is_a_local_one(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_closed_budget_is_local(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         for asked in (False, True):
             own = Lab(server.url, timeout="50ms")
@@ -415,7 +415,7 @@ def test_a_budget_that_is_closed_is_a_local_one(server: RedisServer, caplog: pyt
 
 @needs_redis
 @pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
-def test_every_way_to_the_store(tmp_path: Path, loop: Any) -> None:
+def test_urls_and_credentials(tmp_path: Path, loop: Any) -> None:
     pair = certificates.ensure(tmp_path, names=["localhost", "127.0.0.1"])
     files = ("--tls-cert-file", pair.certificate, "--tls-key-file", pair.key, "--tls-ca-cert-file", pair.ca)
     password = tmp_path / "password"
@@ -429,7 +429,7 @@ def test_every_way_to_the_store(tmp_path: Path, loop: Any) -> None:
 
     with RedisServer(*options) as server:
         rights = ("~{events}:*", "+eval", "+evalsha", "+get", "+set", "+time")
-        server.ask("ACL", "SETUSER", "limits@a", "on", f">{SECRET}", *rights, password=SECRET)
+        server.request("ACL", "SETUSER", "limits@a", "on", f">{SECRET}", *rights, password=SECRET)
         tls = {"caFile": "ca.pem"}
         for url, fields, database in (
             (server.url, {}, 0),
@@ -441,23 +441,23 @@ def test_every_way_to_the_store(tmp_path: Path, loop: Any) -> None:
             (f"redis://default@127.0.0.1:{server.port}", {}, 0),
             (f"redis://limits%40a@localhost:{server.port}", {}, 0),
         ):
-            server.ask("FLUSHALL", password=SECRET)
+            server.request("FLUSHALL", password=SECRET)
             run(lambda url=url, fields=fields: scenario(url, passwordFile="password", **fields), loop)
-            kept = server.ask("INFO", "keyspace", password=SECRET)
+            kept = server.request("INFO", "keyspace", password=SECRET)
             assert f"db{database}:keys=2," in kept, url
 
 
 @needs_redis
-def test_a_secret_is_never_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_secrets_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     password = tmp_path / "password"
     password.write_text(SECRET)
-    told = {
-        ("--requirepass", "another"): "it refuses the password: WRONGPASS",
-        (): "it refuses the password: ERR",  # it has none
-        ("--rename-command", "AUTH", ""): "it refuses the password: ERR",  # unknown; the whole error has it in it
+    reasons = {
+        ("--requirepass", "another"): "authentication failed: WRONGPASS",
+        (): "authentication failed: ERR",  # the server has no password
+        ("--rename-command", "AUTH", ""): "authentication failed: ERR",  # the full message would contain the password
     }
-    for options, reason in told.items():
+    for options, reason in reasons.items():
         with RedisServer(*options) as server:
             own = Lab(server.url, folder=tmp_path, passwordFile="password")
 
@@ -466,15 +466,15 @@ def test_a_secret_is_never_told(tmp_path: Path, caplog: pytest.LogCaptureFixture
                 await own.budget.close()
 
             run(scenario)
-            assert lines(caplog)[-1] == AWAY + reason
+            assert lines(caplog)[-1] == UNAVAILABLE + reason
     assert SECRET not in caplog.text
 
 
 @needs_redis
-def test_a_password_is_read_again_when_it_is_needed(
+def test_the_password_is_read_for_each_attempt(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_budget, "_PAUSE", 0.02)
+    monkeypatch.setattr(redis_budget, "_RETRY_INTERVAL", 0.02)
     password = tmp_path / "password"
     password.write_text("old")
 
@@ -482,17 +482,19 @@ def test_a_password_is_read_again_when_it_is_needed(
         async with lab(server.url, folder=tmp_path, passwordFile="password") as own:
             assert not await own.shared()
             password.unlink()
-            await asyncio.sleep(0.1)  # some attempts without it
+            await asyncio.sleep(0.1)  # some attempts without the file
             password.write_text(SECRET)
             await own.until(lambda: own.up == 1)
 
     with RedisServer("--requirepass", SECRET) as server:
         run(lambda: scenario(server))
-    assert lines(caplog) == [f"{AWAY}it refuses the password: WRONGPASS", BACK]
+    assert lines(caplog) == [f"{UNAVAILABLE}authentication failed: WRONGPASS", AVAILABLE]
 
 
 @needs_redis
-def test_a_store_whose_certificate_is_not_known_is_away(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_with_an_untrusted_certificate_is_unavailable(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     pair = certificates.issue(tmp_path / "theirs", names=["127.0.0.1"])
     certificates.issue(tmp_path / "ours", names=["127.0.0.1"])
     tls_port = free_port()
@@ -508,23 +510,23 @@ def test_a_store_whose_certificate_is_not_known_is_away(tmp_path: Path, caplog: 
         run(lambda: scenario(f"rediss://localhost:{tls_port}", caFile="theirs/ca.pem"))
         run(lambda: scenario(f"redis://127.0.0.1:{tls_port}"))
         run(lambda: scenario(f"rediss://127.0.0.1:{server.port}", caFile="theirs/ca.pem"))
-    unknown, other_name, *_ = told = lines(caplog)
+    unknown, other_name, *_ = messages = lines(caplog)
     assert "self-signed certificate in certificate chain" in unknown
     assert "certificate is not valid for 'localhost'" in other_name
-    assert len(told) == 4
+    assert len(messages) == 4
 
 
 @needs_redis
-def test_of_a_cluster_the_node_that_has_the_keys_is_found(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_owner_of_the_keys_in_a_cluster_is_used(caplog: pytest.LogCaptureFixture) -> None:
     ports = free_port(), free_port()
     nodes = [RedisServer("--cluster-enabled", "yes", "--cluster-port", port) for port in ports]
-    with nodes[0] as holding, nodes[1] as empty:
-        holding.ask("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-        empty.ask("CLUSTER", "MEET", "127.0.0.1", holding.port, ports[0])
-        await_true(lambda: "cluster_state:ok" in empty.ask("CLUSTER", "INFO"), "a cluster")
+    with nodes[0] as owner, nodes[1] as other:
+        owner.request("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        other.request("CLUSTER", "MEET", "127.0.0.1", owner.port, ports[0])
+        await_true(lambda: "cluster_state:ok" in other.request("CLUSTER", "INFO"), "a cluster")
 
         async def scenario() -> None:
-            async with lab(empty.url, limit(1, 1), limit(1, 1)) as own:
+            async with lab(other.url, limit(1, 1), limit(1, 1)) as own:
                 assert await own.take() == [0, 0]
                 assert all(await own.take())
 
@@ -532,7 +534,7 @@ def test_of_a_cluster_the_node_that_has_the_keys_is_found(caplog: pytest.LogCapt
     assert not lines(caplog)
 
 
-def test_the_parser_of_the_protocol_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_parser_requires_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hiredis", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'cluster-webhooks\[redis\]'"):
         Lab("redis://127.0.0.1")
@@ -547,7 +549,7 @@ def test_the_parser_of_the_protocol_is_an_extra(monkeypatch: pytest.MonkeyPatch)
         ("rediss://a", {"caFile": "latin"}, "latin: must contain CA certificates"),
     ],
 )
-def test_files_are_looked_at_first(tmp_path: Path, url: str, fields: dict[str, str], message: str) -> None:
+def test_invalid_files_are_reported_at_once(tmp_path: Path, url: str, fields: dict[str, str], message: str) -> None:
     (tmp_path / "latin").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigurationError) as raised:
         Lab(url, folder=tmp_path, **fields)

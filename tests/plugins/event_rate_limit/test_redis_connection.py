@@ -1,3 +1,5 @@
+"""Tests of connections to Redis."""
+
 import asyncio
 import math
 import time
@@ -8,13 +10,18 @@ import pytest
 import uvloop
 from hiredis import Reader
 
-from webhooks.plugins.event_rate_limit.redis_connection import Connection, Refusal, StoreError, command, described
+from webhooks.plugins.event_rate_limit.redis_connection import (
+    ErrorReply,
+    RedisConnection,
+    RedisError,
+    encode_command,
+)
 
-from .redis_server import RedisServer, needs_redis, run
+from ...support.redis_server import RedisServer, needs_redis, run
 
-NEVER = math.inf
-SOON = 0.05  # seconds, of the deadlines that are to be missed
-LATER = 0.25  # seconds, of those that are to be kept, on a busy machine too
+NO_DEADLINE = math.inf
+SOON = 0.05  # seconds: deadlines that are missed
+LATER = 0.25  # seconds: deadlines that are met, also on a busy machine
 SLACK = 0.2  # seconds that a busy machine may take longer
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
@@ -33,23 +40,23 @@ def within(seconds: float) -> float:
     return time.perf_counter() + seconds
 
 
-def connection() -> Connection:
-    return Connection(Reader(protocolError=StoreError, replyError=Refusal, encoding="utf-8"))
+def create_connection() -> RedisConnection:
+    return RedisConnection(Reader(protocolError=RedisError, replyError=ErrorReply, encoding="utf-8"))
 
 
-async def connected(server: RedisServer) -> Connection:
-    found = connection()
-    await asyncio.get_running_loop().create_unix_connection(lambda: found, server.path)
-    return found
+async def connect(server: RedisServer) -> RedisConnection:
+    connection = create_connection()
+    await asyncio.get_running_loop().create_unix_connection(lambda: connection, server.path)
+    return connection
 
 
-async def ended(connection: Connection) -> None:
-    connection.end("the test is over")
+async def close(connection: RedisConnection) -> None:
+    connection.close("the test is over")
     await connection.closed
 
 
-async def with_peer(handle: Handler, scenario: Callable[[Connection], Awaitable[None]]) -> None:
-    """Something else than a Redis server."""
+async def with_peer(handle: Handler, scenario: Callable[[RedisConnection], Awaitable[None]]) -> None:
+    """Run a scenario with a connection to another kind of server."""
 
     async def handled(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -59,14 +66,15 @@ async def with_peer(handle: Handler, scenario: Callable[[Connection], Awaitable[
 
     peer = await asyncio.start_server(handled, "127.0.0.1", 0)
     async with peer:
-        found = connection()
-        await asyncio.get_running_loop().create_connection(lambda: found, *peer.sockets[0].getsockname())
-        await scenario(found)
-        await ended(found)
+        connection = create_connection()
+        address = peer.sockets[0].getsockname()
+        await asyncio.get_running_loop().create_connection(lambda: connection, *address)
+        await scenario(connection)
+        await close(connection)
 
 
 @pytest.mark.parametrize(
-    ("words", "sent"),
+    ("arguments", "sent"),
     [
         (("PING",), b"*1\r\n$4\r\nPING\r\n"),
         (("SET", "a b", 17), b"*3\r\n$3\r\nSET\r\n$3\r\na b\r\n$2\r\n17\r\n"),
@@ -75,56 +83,45 @@ async def with_peer(handle: Handler, scenario: Callable[[Connection], Awaitable[
         (("ECHO", "\r\n*1"), b"*2\r\n$4\r\nECHO\r\n$4\r\n\r\n*1\r\n"),
     ],
 )
-def test_commands_are_counted_and_never_escaped(words: tuple[str | int, ...], sent: bytes) -> None:
-    assert command(*words) == sent
-
-
-@pytest.mark.parametrize(
-    ("error", "line"),
-    [
-        (ConnectionRefusedError(111, "Connection refused"), "Connection refused"),
-        (OSError("Multiple exceptions: ..."), "Multiple exceptions: ..."),
-        (ValueError("no port"), "no port"),
-        (TimeoutError(), "TimeoutError"),
-    ],
-)
-def test_every_error_has_a_line(error: Exception, line: str) -> None:
-    assert described(error) == line
+def test_commands(arguments: tuple[str | int, ...], sent: bytes) -> None:
+    assert encode_command(*arguments) == sent
 
 
 @needs_redis
 @on_every_loop
-def test_each_gets_the_answer_to_its_own_question(server: RedisServer, loop: Any) -> None:
+def test_replies_belong_to_their_requests(server: RedisServer, loop: Any) -> None:
     async def scenario() -> None:
-        asked = await connected(server)
+        connection = await connect(server)
         for _ in range(5):
-            questions = [str(number) for number in range(200)]
-            answers = await asyncio.gather(*(asked.ask(command("ECHO", each), within(5)) for each in questions))
-            assert answers == questions
-        await ended(asked)
+            texts = [str(number) for number in range(200)]
+            replies = await asyncio.gather(
+                *(connection.request(encode_command("ECHO", text), within(5)) for text in texts)
+            )
+            assert replies == texts
+        await close(connection)
 
     run(scenario, loop)
 
 
 @needs_redis
 @on_every_loop
-def test_who_no_longer_waits_leaves_the_answers_of_others_alone(server: RedisServer, loop: Any) -> None:
+def test_cancelled_requests_do_not_affect_others(server: RedisServer, loop: Any) -> None:
     async def scenario() -> None:
-        asked = await connected(server)
-        futures = [asked.ask(command("ECHO", number), within(5)) for number in range(100)]
+        connection = await connect(server)
+        futures = [connection.request(encode_command("ECHO", number), within(5)) for number in range(100)]
         for future in futures[::3]:
             future.cancel()
-        await asyncio.sleep(0)  # they are sent
+        await asyncio.sleep(0)  # the commands are sent
         for future in futures[1::3]:
             future.cancel()
         assert await asyncio.gather(*futures[2::3]) == [str(number) for number in range(2, 100, 3)]
-        await ended(asked)
+        await close(connection)
 
     run(scenario, loop)
 
 
 @needs_redis
-def test_what_is_asked_in_one_turn_goes_out_together() -> None:
+def test_commands_of_one_iteration_are_sent_together() -> None:
     writes: list[bytes] = []
 
     class Transport(asyncio.Transport):
@@ -135,92 +132,93 @@ def test_what_is_asked_in_one_turn_goes_out_together() -> None:
             pass
 
     async def scenario() -> None:
-        asked = connection()
-        asked.connection_made(Transport())
+        connection = create_connection()
+        connection.connection_made(Transport())
         for each in ("a", "b"):
-            asked.ask(command(each), NEVER).cancel()
+            connection.request(encode_command(each), NO_DEADLINE).cancel()
         await asyncio.sleep(0)
-        asked.ask(command("c"), NEVER).cancel()
+        connection.request(encode_command("c"), NO_DEADLINE).cancel()
         await asyncio.sleep(0)
-        asked.end("")
+        connection.close("")
 
     run(scenario)
-    assert writes == [command("a") + command("b"), command("c")]
+    assert writes == [encode_command("a") + encode_command("b"), encode_command("c")]
 
 
 @needs_redis
-def test_an_error_is_an_answer(server: RedisServer) -> None:
+def test_an_error_is_a_reply(server: RedisServer) -> None:
     async def scenario() -> None:
-        asked = await connected(server)
-        refusal = await asked.ask(command("NONSENSE"), within(5))
-        assert isinstance(refusal, Refusal)
-        assert str(refusal).startswith("ERR unknown command")
-        assert await asked.ask(command("ECHO", "on"), within(5)) == "on"
-        await ended(asked)
+        connection = await connect(server)
+        error = await connection.request(encode_command("NONSENSE"), within(5))
+        assert isinstance(error, ErrorReply)
+        assert str(error).startswith("ERR unknown command")
+        assert await connection.request(encode_command("ECHO", "on"), within(5)) == "on"
+        await close(connection)
 
     run(scenario)
 
 
 @needs_redis
 @on_every_loop
-def test_with_one_late_answer_all_are_given_up(server: RedisServer, loop: Any) -> None:
+def test_a_late_reply_fails_all_requests(server: RedisServer, loop: Any) -> None:
     async def scenario() -> None:
-        asked = await connected(server)
-        assert await asked.ask(command("ECHO", "a"), within(5)) == "a"
+        connection = await connect(server)
+        assert await connection.request(encode_command("ECHO", "a"), within(5)) == "a"
         server.pause()
         try:
             started = time.perf_counter()
-            questions = [
-                asked.ask(command("ECHO", number), within(seconds)) for number, seconds in enumerate((5, SOON, 5))
+            requests = [
+                connection.request(encode_command("ECHO", number), within(seconds))
+                for number, seconds in enumerate((5, SOON, 5))
             ]
-            answers = await asyncio.gather(*questions, return_exceptions=True)
+            replies = await asyncio.gather(*requests, return_exceptions=True)
             assert SOON * 0.9 <= time.perf_counter() - started <= SOON + SLACK
         finally:
             server.resume()
-        assert list(map(str, answers)) == ["it did not answer in time"] * 3
-        assert {type(answer) for answer in answers} == {StoreError}
-        with pytest.raises(StoreError, match="did not answer in time"):
-            asked.ask(command("ECHO", "b"), within(5))
-        assert asked.lost.result() == "it did not answer in time"
-        await asked.closed
+        assert list(map(str, replies)) == ["no reply in time"] * 3
+        assert {type(reply) for reply in replies} == {RedisError}
+        with pytest.raises(RedisError, match="no reply in time"):
+            connection.request(encode_command("ECHO", "b"), within(5))
+        assert connection.lost.result() == "no reply in time"
+        await connection.closed
 
     run(scenario, loop)
 
 
 @needs_redis
 @on_every_loop
-def test_an_answer_is_not_late_that_the_loop_has_not_read(server: RedisServer, loop: Any) -> None:
+def test_a_reply_is_not_late_while_the_loop_is_blocked(server: RedisServer, loop: Any) -> None:
     async def scenario() -> None:
-        asked = await connected(server)
+        connection = await connect(server)
         for _ in range(3):
-            answer = asked.ask(command("ECHO", "here"), within(SOON))
-            await asyncio.sleep(0.005)  # it goes out, and somebody then keeps the loop
-            again = asked.ask(command("ECHO", "again"), within(SOON))
+            reply = connection.request(encode_command("ECHO", "here"), within(SOON))
+            await asyncio.sleep(0.005)  # the command is sent; then the loop is blocked
+            again = connection.request(encode_command("ECHO", "again"), within(SOON))
             await asyncio.sleep(0)
             time.sleep(SOON * 1.5)  # noqa: ASYNC251
-            assert (await answer, await again) == ("here", "again")
-        await ended(asked)
+            assert (await reply, await again) == ("here", "again")
+        await close(connection)
 
     run(scenario, loop)
 
 
 @needs_redis
 @on_every_loop
-def test_a_connection_in_use_outlives_the_deadlines_of_what_was_answered(server: RedisServer, loop: Any) -> None:
+def test_deadlines_of_answered_requests_have_no_effect(server: RedisServer, loop: Any) -> None:
     async def scenario() -> None:
-        asked = await connected(server)
+        connection = await connect(server)
         until = within(2 * LATER)
         while time.perf_counter() < until:
-            assert await asked.ask(command("ECHO", "a"), within(LATER)) == "a"
+            assert await connection.request(encode_command("ECHO", "a"), within(LATER)) == "a"
             await asyncio.sleep(0.001)
         await asyncio.sleep(1.2 * LATER)
-        assert await asked.ask(command("ECHO", "b"), within(LATER)) == "b"
-        await ended(asked)
+        assert await connection.request(encode_command("ECHO", "b"), within(LATER)) == "b"
+        await close(connection)
 
     run(scenario, loop)
 
 
-async def hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def closes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await reader.read(1)
 
 
@@ -241,30 +239,30 @@ async def speaks_twice(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
 @pytest.mark.parametrize(
     ("peer", "first", "reason"),
     [
-        (hangs_up, "it closed the connection", "it closed the connection"),
-        (speaks_http, "it does not speak the Redis protocol", "it does not speak the Redis protocol"),
-        (speaks_twice, "one", "it says, unasked: ERR two"),
+        (closes, "the server closed the connection", "the server closed the connection"),
+        (speaks_http, "not the Redis protocol", "not the Redis protocol"),
+        (speaks_twice, "one", "a reply without a request: ERR two"),
     ],
 )
-def test_a_peer_that_is_no_store_is_lost(peer: Handler, first: str, reason: str) -> None:
-    async def scenario(asked: Connection) -> None:
-        [answer] = await asyncio.gather(asked.ask(command("PING"), within(5)), return_exceptions=True)
-        assert str(answer) == first
-        assert await asked.lost == reason
+def test_other_servers(peer: Handler, first: str, reason: str) -> None:
+    async def scenario(connection: RedisConnection) -> None:
+        [reply] = await asyncio.gather(connection.request(encode_command("PING"), within(5)), return_exceptions=True)
+        assert str(reply) == first
+        assert await connection.lost == reason
 
     run(lambda: with_peer(peer, scenario))
 
 
 @needs_redis
-def test_a_connection_ends_once(server: RedisServer) -> None:
+def test_a_connection_is_closed_once(server: RedisServer) -> None:
     async def scenario() -> None:
-        asked = await connected(server)
-        answer = asked.ask(command("PING"), within(5))
-        asked.end("first")
-        asked.end("second")
-        with pytest.raises(StoreError, match="first"):
-            await answer
-        await asked.closed
-        assert asked.lost.result() == "first"
+        connection = await connect(server)
+        reply = connection.request(encode_command("PING"), within(5))
+        connection.close("first")
+        connection.close("second")
+        with pytest.raises(RedisError, match="first"):
+            await reply
+        await connection.closed
+        assert connection.lost.result() == "first"
 
     run(scenario)

@@ -1,3 +1,5 @@
+"""Tests of the script that decides in Redis, against exact arithmetic in fractions."""
+
 import asyncio
 import math
 import random
@@ -9,21 +11,21 @@ from typing import Any
 import pytest
 from hiredis import Reader
 
-from webhooks.plugins.event_rate_limit.redis_connection import Connection, Refusal, command
+from webhooks.plugins.event_rate_limit.redis_connection import ErrorReply, RedisConnection, encode_command
 from webhooks.plugins.event_rate_limit.redis_script import TAKE, Script
 from webhooks.plugins.event_rate_limit.token_bucket import Limit
 
-from .redis_server import RedisServer, needs_redis, run
+from ...support.redis_server import RedisServer, needs_redis, run
 
 pytestmark = needs_redis
 
 SECOND = 10**6  # microseconds
-NEVER = math.inf
+NO_DEADLINE = math.inf
 MOST = 2**31 - 1
 TODAY = 1_800_000_000 * SECOND
 
-# The script with a clock that is told the time, as the last argument.
-TOLD = "local now = tonumber(ARGV[#ARGV])\n" + TAKE
+# The script with the time as the last argument, instead of the clock.
+WITH_TIME = "local now = tonumber(ARGV[#ARGV])\n" + TAKE
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,7 @@ def server() -> Iterator[RedisServer]:
 
 
 class Reference:
-    """The rule in fractions: a level, and when it was so."""
+    """The rule in fractions: levels and their times."""
 
     def __init__(self, qps: int, burst: int) -> None:
         self.qps, self.burst = qps, burst
@@ -48,19 +50,19 @@ class Reference:
         return 0
 
 
-async def connected(server: RedisServer) -> Connection:
-    connection = Connection(Reader(replyError=Refusal))
+async def connect(server: RedisServer) -> RedisConnection:
+    connection = RedisConnection(Reader(replyError=ErrorReply))
     await asyncio.get_running_loop().create_unix_connection(lambda: connection, server.path)
     return connection
 
 
-async def answers(server: RedisServer, commands: Sequence[bytes]) -> list[Any]:
-    """What it answers to commands that are sent together."""
-    connection = await connected(server)
+async def request(server: RedisServer, commands: Sequence[bytes]) -> list[Any]:
+    """The replies to commands that are sent together."""
+    connection = await connect(server)
     try:
-        return await asyncio.gather(*(connection.ask(each, NEVER) for each in commands))
+        return await asyncio.gather(*(connection.request(command, NO_DEADLINE) for command in commands))
     finally:
-        connection.end("")
+        connection.close("")
         await connection.closed
 
 
@@ -81,7 +83,7 @@ LIMITS = {
 
 
 def readings(dice: random.Random, count: int) -> list[int]:
-    """A clock that stands still, goes on and leaps, and goes back."""
+    """The readings of a clock that stops, advances, leaps and goes back."""
     now, found = TODAY, []
     for _ in range(count):
         step = dice.random()
@@ -98,31 +100,32 @@ def readings(dice: random.Random, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("number", range(25))
-def test_every_decision_and_every_wait_is_that_of_fractions(server: RedisServer, number: int) -> None:
+def test_decisions_and_waits_are_exact(server: RedisServer, number: int) -> None:
     dice = random.Random(number)
     chosen = [dice.choice(list(LIMITS.values())) for _ in range(dice.randint(1, 4))]
     numbers = [each for pair in chosen for each in pair]
     references = [Reference(*pair) for pair in chosen]
-    moments = readings(dice, 1000)
-    names = [[f"told-{number}-{index}-{dice.randrange(3)}" for index in range(len(chosen))] for _ in moments]
+    times = readings(dice, 1000)
+    names = [[f"key-{number}-{index}-{dice.randrange(3)}" for index in range(len(chosen))] for _ in times]
     commands = [
-        command("EVAL", TOLD, len(chosen), *keys, *numbers, now) for keys, now in zip(names, moments, strict=True)
+        encode_command("EVAL", WITH_TIME, len(chosen), *keys, *numbers, now)
+        for keys, now in zip(names, times, strict=True)
     ]
-    found = run(lambda: answers(server, commands))
+    replies = run(lambda: request(server, commands))
     expected = [
         [reference.take(key, now) for reference, key in zip(references, keys, strict=True)]
-        for keys, now in zip(names, moments, strict=True)
+        for keys, now in zip(names, times, strict=True)
     ]
-    assert found == expected
+    assert replies == expected
 
 
 @pytest.mark.parametrize(("qps", "burst"), LIMITS.values(), ids=LIMITS)
-def test_a_clock_that_goes_back_gives_nothing(server: RedisServer, qps: int, burst: int) -> None:
+def test_a_clock_that_goes_back_yields_no_tokens(server: RedisServer, qps: int, burst: int) -> None:
     key = f"back-{qps}-{burst}"
 
-    def take(*moments: int) -> list[int]:
-        commands = [command("EVAL", TOLD, 1, key, qps, burst, moment) for moment in moments]
-        return [wait for [wait] in run(lambda: answers(server, commands))]
+    def take(*times: int) -> list[int]:
+        commands = [encode_command("EVAL", WITH_TIME, 1, key, qps, burst, time_) for time_ in times]
+        return [wait for [wait] in run(lambda: request(server, commands))]
 
     burst_and_none = [0] * min(burst, 20)
     assert take(*[TODAY] * len(burst_and_none)) == burst_and_none
@@ -132,38 +135,38 @@ def test_a_clock_that_goes_back_gives_nothing(server: RedisServer, qps: int, bur
         assert take(TODAY + math.ceil(SECOND / qps)) == [0]
 
 
-def test_what_the_settings_become_is_what_buckets_go_by(server: RedisServer) -> None:
-    def take(qps: int, burst: int, *moments: int) -> list[int]:
-        commands = [command("EVAL", TOLD, 1, "changed", qps, burst, moment) for moment in moments]
-        return [wait for [wait] in run(lambda: answers(server, commands))]
+def test_changed_settings_apply_to_existing_buckets(server: RedisServer) -> None:
+    def take(qps: int, burst: int, *times: int) -> list[int]:
+        commands = [encode_command("EVAL", WITH_TIME, 1, "changed", qps, burst, time_) for time_ in times]
+        return [wait for [wait] in run(lambda: request(server, commands))]
 
     assert take(1, 100, TODAY) == [0]
     assert take(1, 2, TODAY, TODAY, TODAY) == [0, 0, SECOND]  # cut to a smaller burst
-    assert take(1, 100, TODAY, TODAY + SECOND) == [SECOND, 0]  # a larger one gives nothing at once
+    assert take(1, 100, TODAY, TODAY + SECOND) == [SECOND, 0]  # a larger one yields no tokens at once
     assert take(100, 100, TODAY + SECOND) == [SECOND // 100]
     assert take(100, 100, *[TODAY + 2 * SECOND] * 101) == [0] * 100 + [SECOND // 100]
 
 
-def test_the_commands_take_a_token_of_each_limit(server: RedisServer) -> None:
+def test_commands_take_a_token_for_each_limit(server: RedisServer) -> None:
     script = Script([limit(1, 2), limit(1, 3), Limit("User", 1, 1, 4096)], "both")
     keys = ["team-a", "team-a", "j\u00e4ne"]
-    found = run(lambda: answers(server, [script.take_untaught(keys), *[script.take(keys)] * 3]))
-    assert [[wait == 0 for wait in waits] for waits in found] == [
+    replies = run(lambda: request(server, [script.take_with_source(keys), *[script.take(keys)] * 3]))
+    assert [[wait == 0 for wait in waits] for waits in replies] == [
         [True, True, True],
         [True, True, False],
         [False, True, False],
         [False, False, False],
     ]
-    assert all(0 <= wait <= SECOND for waits in found for wait in waits)
+    assert all(0 <= wait <= SECOND for waits in replies for wait in waits)
     names = ["{both}:0/Namespace:team-a", "{both}:1/Namespace:team-a", "{both}:2/User:j\u00e4ne"]
-    assert sorted(server.ask("KEYS", "{both}:*")) == names
+    assert sorted(server.request("KEYS", "{both}:*")) == names
 
 
-def test_a_store_that_does_not_know_the_script_says_so(server: RedisServer) -> None:
-    script = Script([limit(1, 1)], "untaught")
-    server.ask("SCRIPT", "FLUSH")
-    [first, second] = run(lambda: answers(server, [script.take(["a"]), script.take_untaught(["a"])]))
-    assert isinstance(first, Refusal)
+def test_a_server_without_the_script(server: RedisServer) -> None:
+    script = Script([limit(1, 1)], "without-script")
+    server.request("SCRIPT", "FLUSH")
+    [first, second] = run(lambda: request(server, [script.take(["a"]), script.take_with_source(["a"])]))
+    assert isinstance(first, ErrorReply)
     assert str(first).startswith("NOSCRIPT")
     assert second == [0]
 
@@ -179,39 +182,39 @@ def test_a_store_that_does_not_know_the_script_says_so(server: RedisServer) -> N
         (MOST, MOST, 3, 1),
     ],
 )
-def test_a_key_lives_until_its_bucket_is_full_and_a_second(
+def test_a_key_expires_a_second_after_its_bucket_is_full(
     server: RedisServer, qps: int, burst: int, takes: int, milliseconds: int
 ) -> None:
     script = Script([limit(qps, burst)], f"life-{qps}-{burst}-{takes}")
     started = time.monotonic()
-    run(lambda: answers(server, [script.take_untaught(["a"])] * takes))
-    left = server.ask("PTTL", f"{{life-{qps}-{burst}-{takes}}}:0/Namespace:a")
+    run(lambda: request(server, [script.take_with_source(["a"])] * takes))
+    left = server.request("PTTL", f"{{life-{qps}-{burst}-{takes}}}:0/Namespace:a")
     passed = (time.monotonic() - started) * 1000
     assert milliseconds + 1000 - passed - 2 <= left <= milliseconds + 1000
 
 
-def test_a_refusal_does_not_lengthen_the_life_of_a_key(server: RedisServer) -> None:
-    script = Script([limit(1, 1)], "refused")
-    run(lambda: answers(server, [script.take_untaught(["a"])]))
-    end = server.ask("PEXPIRETIME", "{refused}:0/Namespace:a")
-    [[wait]] = run(lambda: answers(server, [script.take(["a"])]))
+def test_a_denial_does_not_postpone_the_expiry(server: RedisServer) -> None:
+    script = Script([limit(1, 1)], "denied")
+    run(lambda: request(server, [script.take_with_source(["a"])]))
+    end = server.request("PEXPIRETIME", "{denied}:0/Namespace:a")
+    [[wait]] = run(lambda: request(server, [script.take(["a"])]))
     assert 0 < wait <= SECOND
-    assert server.ask("PEXPIRETIME", "{refused}:0/Namespace:a") == end
+    assert server.request("PEXPIRETIME", "{denied}:0/Namespace:a") == end
 
 
-def test_the_wait_that_is_told_is_the_wait(server: RedisServer) -> None:
-    script = Script([limit(20, 1)], "told")
+def test_waits_are_exact(server: RedisServer) -> None:
+    script = Script([limit(20, 1)], "waits")
 
     async def scenario() -> None:
-        connection = await connected(server)
-        assert await connection.ask(script.take_untaught(["a"]), NEVER) == [0]
+        connection = await connect(server)
+        assert await connection.request(script.take_with_source(["a"]), NO_DEADLINE) == [0]
         started = time.perf_counter()
-        [wait] = await connection.ask(script.take(["a"]), NEVER)
+        [wait] = await connection.request(script.take(["a"]), NO_DEADLINE)
         assert 0 < wait <= SECOND // 20
-        while await connection.ask(script.take(["a"]), NEVER) != [0]:
+        while await connection.request(script.take(["a"]), NO_DEADLINE) != [0]:
             pass
         assert time.perf_counter() - started >= wait / SECOND
-        connection.end("")
+        connection.close("")
         await connection.closed
 
     run(scenario)

@@ -1,4 +1,5 @@
-import asyncio
+"""Tests of the configuration of EventRateLimit."""
+
 from pathlib import Path
 from typing import Any
 
@@ -7,13 +8,10 @@ import yaml
 
 from webhooks.config.strict_yaml import parse
 from webhooks.errors import ConfigurationError
-from webhooks.plugins.event_rate_limit import configure
-from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
 from webhooks.plugins.event_rate_limit.settings import RedisSettings, Settings
 from webhooks.plugins.event_rate_limit.token_bucket import Limit
-from webhooks.plugins.loader import PluginContext
 
-from ...support.builders import GROUPS, AnyPolicy
+from ...support.builders import GROUPS
 
 FILE = Path("/etc/webhooks/limits.yaml")
 SERVER = {"type": "Server", "qps": 5, "burst": 10}
@@ -21,7 +19,7 @@ Json = dict[str, Any]
 
 
 def configuration(*limits: Any, **fields: Any) -> Json:
-    """A configuration; `...` in place of a field's value leaves that field out."""
+    """A configuration; `...` as the value of a field omits it."""
     tree = {
         "apiVersion": "eventratelimit.admission.k8s.io/v1alpha1",
         "kind": "Configuration",
@@ -35,22 +33,17 @@ def read(tree: Any) -> Settings:
     return parse(yaml.safe_dump(tree).encode(), FILE).read(Settings, FILE.parent)
 
 
-def configured(tree: Any, workers: int = 1) -> AnyPolicy:
-    [policy] = configure(parse(yaml.safe_dump(tree).encode(), FILE), PluginContext(workers))
-    return policy
-
-
-def findings(tree: Any, workers: int = 1) -> list[str]:
-    """All that is wrong, without the places, in the order of the alphabet."""
-    with pytest.raises(ConfigurationError) as error:
-        configured(tree, workers)
-    return sorted(line.split(": ", 1)[1] for line in str(error.value).split("\n"))
+def errors(tree: Any) -> list[str]:
+    """The errors without their places, sorted."""
+    with pytest.raises(ConfigurationError) as raised:
+        read(tree)
+    return sorted(line.split(": ", 1)[1] for line in str(raised.value).split("\n"))
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_every_spelling_of_the_group_is_read(group: str) -> None:
+def test_both_names_of_the_group(group: str) -> None:
     tree = configuration(apiVersion=f"eventratelimit.admission.{group}/v1alpha1")
-    assert [each.limit for each in read(tree).limits] == [Limit("Server", 5, 10, 1)]
+    assert [each.to_limit() for each in read(tree).limits] == [Limit("Server", 5, 10, 1)]
 
 
 LIMITS: dict[str, tuple[Json, Limit]] = {
@@ -71,13 +64,13 @@ LIMITS: dict[str, tuple[Json, Limit]] = {
 
 @pytest.mark.parametrize(("tree", "limit"), LIMITS.values(), ids=LIMITS)
 def test_limits(tree: Json, limit: Limit) -> None:
-    assert [each.limit for each in read(configuration(tree)).limits] == [limit]
+    assert [each.to_limit() for each in read(configuration(tree)).limits] == [limit]
 
 
-def test_a_type_may_be_there_twice_and_the_order_stays() -> None:
+def test_types_may_repeat_and_keep_their_order() -> None:
     types = ["User", "Server", "User", "Namespace", "Server"]
     trees = [{"type": type_, "qps": number + 1, "burst": 1} for number, type_ in enumerate(types)]
-    limits = [each.limit for each in read(configuration(*trees)).limits]
+    limits = [each.to_limit() for each in read(configuration(*trees)).limits]
     assert [(limit.type, limit.qps) for limit in limits] == list(zip(types, range(1, 6), strict=True))
 
 
@@ -103,7 +96,7 @@ WRONG_NUMBERS: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("number", "what"), WRONG_NUMBERS, ids=lambda value: str(value)[:20])
 @pytest.mark.parametrize("name", ["qps", "burst"])
 def test_wrong_numbers(name: str, number: Any, what: str) -> None:
-    assert findings(configuration(SERVER, {**SERVER, name: number})) == [f"limits[1].{name}: {what}"]
+    assert errors(configuration(SERVER, {**SERVER, name: number})) == [f"limits[1].{name}: {what}"]
 
 
 WRONG_SIZES = [
@@ -117,18 +110,18 @@ WRONG_SIZES = [
 @pytest.mark.parametrize(("size", "what"), WRONG_SIZES)
 @pytest.mark.parametrize("type_", ["Namespace", "User", "SourceAndObject"])
 def test_wrong_cache_sizes(type_: str, size: Any, what: str) -> None:
-    assert findings(configuration({**SERVER, "type": type_, "cacheSize": size})) == [f"limits[0].cacheSize: {what}"]
+    assert errors(configuration({**SERVER, "type": type_, "cacheSize": size})) == [f"limits[0].cacheSize: {what}"]
 
 
 @pytest.mark.parametrize("type_", ["SERVER", "namespace", "", "Pod", "sourceAndObject", " Server"])
-def test_types_are_exactly_those(type_: str) -> None:
+def test_other_types_are_rejected(type_: str) -> None:
     expected = f'limits[0].type: Unsupported value: "{type_}": {TYPES}'
-    assert findings(configuration({**SERVER, "type": type_})) == [expected]
+    assert errors(configuration({**SERVER, "type": type_})) == [expected]
 
 
 REDIS = {"url": "redis://limits.example.com"}
-HERE = "there is no certificate to check: the url does not begin with rediss://"
-WHOLE: dict[str, tuple[Any, list[str]]] = {
+TLS_ONLY = "only for TLS: use a url that begins with rediss://, or omit caFile"
+CONFIGURATIONS: dict[str, tuple[Any, list[str]]] = {
     "nothing": ({}, ["apiVersion: Required value", "kind: Required value", "limits: Required value"]),
     "no limits": (configuration(limits=...), ["limits: Required value"]),
     "an empty list": (configuration(limits=[]), ["limits: Required value: must not be empty"]),
@@ -149,14 +142,17 @@ WHOLE: dict[str, tuple[Any, list[str]]] = {
         configuration(backend="Redis"),
         ['backend: Unsupported value: "Redis": supported values: "memory", "redis"'],
     ),
-    "a store without need": (configuration(redis=REDIS), ["redis: Forbidden: only for backend: redis"]),
-    "a store without need, and wrong": (configuration(redis={"url": 5}), ["redis: Forbidden: only for backend: redis"]),
-    "a store that is not told": (configuration(backend="redis"), ["redis: Required value"]),
+    "a store for another backend": (configuration(redis=REDIS), ["redis: Forbidden: only for backend: redis"]),
+    "an invalid store for another backend": (
+        configuration(redis={"url": 5}),
+        ["redis: Forbidden: only for backend: redis"],
+    ),
+    "no store": (configuration(backend="redis"), ["redis: Required value"]),
     "a store that is null": (configuration(backend="redis", redis=None), ["redis: Required value"]),
-    "a store without a place": (configuration(backend="redis", redis={}), ["redis.url: Required value"]),
-    "a certificate for nobody": (
+    "a store without a url": (configuration(backend="redis", redis={}), ["redis.url: Required value"]),
+    "a CA without TLS": (
         configuration(backend="redis", redis={**REDIS, "caFile": "ca.pem"}),
-        [f"redis.caFile: Forbidden: {HERE}"],
+        [f"redis.caFile: Forbidden: {TLS_ONLY}"],
     ),
     "per worker, in words": (
         configuration(acceptLimitsPerWorker="yes"),
@@ -186,21 +182,9 @@ WHOLE: dict[str, tuple[Any, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("tree", "expected"), WHOLE.values(), ids=WHOLE)
-def test_everything_that_is_wrong_is_found_at_once(tree: Any, expected: list[str]) -> None:
-    assert findings(tree) == expected
-
-
-def test_several_workers_with_memory_are_refused() -> None:
-    for tree in (configuration(), configuration(acceptLimitsPerWorker=False)):
-        [finding] = findings(tree, workers=4)
-        assert finding.startswith("acceptLimitsPerWorker: Required value: each of the 4 workers would count for itself")
-        assert finding.endswith("backend: redis, or accept that by acceptLimitsPerWorker: true")
-
-
-def test_several_workers_are_taken_with_open_eyes_or_a_store() -> None:
-    assert configured(configuration(acceptLimitsPerWorker=True), workers=4)
-    assert configured(configuration(backend="redis", redis=REDIS), workers=4)
+@pytest.mark.parametrize(("tree", "expected"), CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+def test_all_errors_are_reported_at_once(tree: Any, expected: list[str]) -> None:
+    assert errors(tree) == expected
 
 
 def redis(**fields: Any) -> RedisSettings:
@@ -257,29 +241,29 @@ SECRET_URLS = [
 
 
 @pytest.mark.parametrize("url", GOOD_URLS)
-def test_good_urls(url: str) -> None:
+def test_valid_urls(url: str) -> None:
     assert redis(url=url, passwordFile="password").url == url
 
 
-def test_a_user_needs_a_password() -> None:
+def test_a_user_requires_a_password() -> None:
     for url in ("rediss://events@limits.example.com/1", "unix://events@/run/redis.sock"):
-        [finding] = findings(configuration(backend="redis", redis={"url": url}))
-        assert finding == "redis.url: Invalid value: a user needs a password, see passwordFile"
+        [error] = errors(configuration(backend="redis", redis={"url": url}))
+        assert error == "redis.url: Invalid value: a user requires a password: set passwordFile"
 
 
 @pytest.mark.parametrize("url", BAD_URLS + SECRET_URLS)
-def test_bad_urls_are_refused_and_never_shown(url: str) -> None:
-    [finding] = findings(configuration(backend="redis", redis={"url": url}))
-    assert finding in (
-        "redis.url: Forbidden: a password belongs into a file, see passwordFile",
-        "redis.url: Invalid value: must be as redis://host:6379/0, rediss://host:6379/0 or unix:///run/redis.sock?db=0",
+def test_invalid_urls_are_not_shown(url: str) -> None:
+    [error] = errors(configuration(backend="redis", redis={"url": url}))
+    assert error in (
+        "redis.url: Forbidden: a password must be in a file: set passwordFile",
+        "redis.url: Invalid value: must be like redis://host:6379/0, rediss://host:6379/0 or unix:///run/redis.sock?db=0",
     )
 
 
 @pytest.mark.parametrize("url", SECRET_URLS[:3])
-def test_who_writes_a_password_into_the_url_is_told_where_it_belongs(url: str) -> None:
-    [finding] = findings(configuration(backend="redis", redis={"url": url}))
-    assert finding.startswith("redis.url: Forbidden: a password belongs into a file")
+def test_a_password_in_the_url(url: str) -> None:
+    [error] = errors(configuration(backend="redis", redis={"url": url}))
+    assert error.startswith("redis.url: Forbidden: a password must be in a file")
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("50ms", 0.05), ("1s", 1.0), ("1ms", 1e-3), ("0.25s", 0.25)])
@@ -290,52 +274,16 @@ def test_timeouts(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("timeout", ["0s", "-1s", "1us", "1001ms", "5", "", "fast", 50, 0.05, True, ["50ms"]])
 def test_wrong_timeouts(timeout: Any) -> None:
-    [finding] = findings(configuration(backend="redis", redis={**REDIS, "timeout": timeout}))
-    assert finding.startswith("redis.timeout: Invalid value: ")
+    [error] = errors(configuration(backend="redis", redis={**REDIS, "timeout": timeout}))
+    assert error.startswith("redis.timeout: Invalid value: ")
 
 
-def test_files_are_beside_the_configuration() -> None:
+def test_paths_are_relative_to_the_configuration() -> None:
     settings = redis(url="rediss://limits", passwordFile="secrets/password", caFile="/etc/ca.pem")
     assert (settings.password_file, settings.ca_file) == (FILE.parent / "secrets/password", Path("/etc/ca.pem"))
 
 
 @pytest.mark.parametrize("prefix", ["", "a b", "a:b", "{a}", "a\n", "p" * 65])
 def test_wrong_prefixes(prefix: str) -> None:
-    [finding] = findings(configuration(backend="redis", redis={**REDIS, "prefix": prefix}))
-    assert finding.startswith("redis.prefix: Invalid value: ")
-
-
-def test_a_policy_in_memory_is_plain_and_one_with_a_store_waits_for_it() -> None:
-    policies = configured(configuration()), configured(configuration(backend="redis", redis=REDIS))
-    assert [(each.name, each.kind, each.is_async) for each in policies] == [
-        ("event_rate_limit", "validating", False),
-        ("event_rate_limit", "validating", True),
-    ]
-
-
-def test_what_is_wrong_is_told_with_its_place() -> None:
-    header = "apiVersion: eventratelimit.admission.k8s.io/v1alpha1\nkind: Configuration\nlimits:\n"
-    text = f"{header}- type: Server\n  qps: 5\n  burst: 0\n".encode()
-    with pytest.raises(ConfigurationError) as error:
-        configure(parse(text, FILE), PluginContext())
-    assert str(error.value) == f"{FILE}:6:10: limits[0].burst: Invalid value: 0: must be positive"
-
-
-def test_what_a_plugin_counts_is_there_before_anything_is_counted() -> None:
-    site = PluginContext()
-    configure(parse(yaml.safe_dump(configuration()).encode(), FILE), site)
-    names = {name.removeprefix("webhooks_event_rate_limit_") for name in site.metrics.by_name}
-    assert names == {"decisions", "keys", "evictions"}
-
-
-def test_a_store_is_let_go_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    ended: list[RedisBudget] = []
-
-    async def close(budget: RedisBudget) -> None:
-        ended.append(budget)
-
-    monkeypatch.setattr(RedisBudget, "close", close)
-    site = PluginContext()
-    configure(parse(yaml.safe_dump(configuration(backend="redis", redis=REDIS)).encode(), FILE), site)
-    asyncio.run(site.close())
-    assert len(ended) == 1
+    [error] = errors(configuration(backend="redis", redis={**REDIS, "prefix": prefix}))
+    assert error.startswith("redis.prefix: Invalid value: ")

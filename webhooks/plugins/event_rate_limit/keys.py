@@ -1,6 +1,6 @@
-"""What an event is counted under: the key of each type of limit.
+"""The keys of buckets: events with the same key share a bucket.
 
-A part that is absent, or not of the type that it should be, counts as an empty text: all such events share a bucket.
+A part of an event that is absent or has the wrong type counts as an empty string.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,50 +12,50 @@ import orjson
 from webhooks.plugins.event_rate_limit.token_bucket import LimitType
 from webhooks.reviews.admission import AdmissionReview, object_of
 
-MAX_KEY = 256  # characters; of a longer one its beginning and its digest are kept
-_DIGEST = 64
+MAX_LENGTH = 256  # characters; a longer key is shortened to a prefix and its digest
+_DIGEST_LENGTH = 64
 
 _SOURCE = ("component", "host")
 _REPORTER = ("reportingController", "reportingInstance")
 _OBJECT = ("kind", "namespace", "name", "uid", "apiVersion")
 
 
+def compute_key(type_: LimitType, review: AdmissionReview) -> str:
+    """Return the key of an event for a type of limit.
+
+    Raises:
+        MalformedReview: a field that is part of the key cannot be read.
+    """
+    key = _KEYS[type_](review)
+    if len(key) <= MAX_LENGTH:
+        return key
+    # One character longer than any unshortened key, so that no such key can collide with it.
+    return key[: MAX_LENGTH + 1 - _DIGEST_LENGTH] + sha256(key.encode()).hexdigest()
+
+
 def _source_and_object(review: AdmissionReview) -> str:
-    """The parts as a JSON list, in which they do not run into one another."""
+    """Return the source and the object of an event as a JSON list, which delimits its items unambiguously."""
     event = object_of(review).tree or {}
     if review.resource.group:
-        source = _texts(event, _REPORTER)
+        source = _strings(event, _REPORTER)
         if source == ["", ""]:
-            source = _texts(event.get("deprecatedSource"), _SOURCE)
-        about = event.get("regarding")
+            source = _strings(event.get("deprecatedSource"), _SOURCE)
+        regarding = event.get("regarding")
     else:
-        source = _texts(event.get("source"), _SOURCE)
-        about = event.get("involvedObject")
-    return orjson.dumps(source + _texts(about, _OBJECT)).decode()
+        source = _strings(event.get("source"), _SOURCE)
+        regarding = event.get("involvedObject")
+    return orjson.dumps(source + _strings(regarding, _OBJECT)).decode()
 
 
-def _texts(tree: Any, names: Sequence[str]) -> list[str]:
+def _strings(tree: Any, names: Sequence[str]) -> list[str]:
     if type(tree) is not dict:
         return [""] * len(names)
     return [value if type(value := tree.get(name)) is str else "" for name in names]
 
 
-_PARTS: Mapping[LimitType, Callable[[AdmissionReview], str]] = {
+_KEYS: Mapping[LimitType, Callable[[AdmissionReview], str]] = {
     "Server": lambda _: "",
     "Namespace": lambda review: review.namespace,
     "User": lambda review: review.user.username,
     "SourceAndObject": _source_and_object,
 }
-
-
-def key(type_: LimitType, review: AdmissionReview) -> str:
-    """What an event is counted under, for a type of limit: the same text for those that share a bucket, and bounded.
-
-    Raises:
-        MalformedReview: what has to be asked cannot be read.
-    """
-    whole = _PARTS[type_](review)
-    if len(whole) <= MAX_KEY:
-        return whole
-    # One character more than any that is kept whole, so that none can be made up to look like it.
-    return whole[: MAX_KEY + 1 - _DIGEST] + sha256(whole.encode()).hexdigest()

@@ -1,9 +1,10 @@
-"""The policy: asks the budget for a token of each limit, and refuses events for which one has none."""
+"""The policy: takes a token for each limit, and denies events if a limit has none left."""
 
 from collections.abc import Sequence
 
+from webhooks.errors import printable
 from webhooks.observability.metrics import MetricRegistry
-from webhooks.plugins.event_rate_limit import keys as events
+from webhooks.plugins.event_rate_limit.keys import compute_key
 from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
 from webhooks.plugins.event_rate_limit.token_bucket import Limit, MemoryBudget
 from webhooks.policy.decorators import validating
@@ -14,7 +15,7 @@ from webhooks.reviews.outcomes import Allow, Decision, Deny
 _ALLOW = Allow()
 _SECOND = 1_000_000_000  # nanoseconds
 
-_on_events = validating(
+_validating_events = validating(
     "core/events",
     "events.k8s.io/events",
     "events.svc.io/events",
@@ -25,43 +26,43 @@ _on_events = validating(
 
 
 class Limiter:
-    """What an event is asked for, in the order of the configuration, and what it is told.
+    """Computes the keys of events, and turns waiting times into decisions.
 
     Args:
-        limits: in that order.
-        meters: where the decisions are counted.
+        limits: the limits in the order of the configuration.
+        metrics: the registry for the number of decisions.
     """
 
-    def __init__(self, limits: Sequence[Limit], meters: MetricRegistry) -> None:
+    def __init__(self, limits: Sequence[Limit], metrics: MetricRegistry) -> None:
         self._types = [limit.type for limit in limits]
-        self._decisions = meters.counter(
+        self._decisions = metrics.counter(
             "webhooks_event_rate_limit_decisions", "Events that a limit allowed or denied.", ("type", "outcome")
         )
 
     def keys(self, review: AdmissionReview) -> list[str]:
-        """What an event is counted under, for each limit.
+        """Return the key of an event for each limit.
 
         Raises:
-            MalformedReview: what has to be asked cannot be read.
+            MalformedReview: a field that is part of a key cannot be read.
         """
-        return [events.key(type_, review) for type_ in self._types]
+        return [compute_key(type_, review) for type_ in self._types]
 
     def decide(self, keys: Sequence[str], waits: Sequence[int]) -> Decision:
-        """What comes of it: one limit without a token refuses, and with several all are named.
+        """Allow an event if every limit had a token; otherwise deny it, and list the limits that had none.
 
         Args:
-            keys: as `keys` gave them.
-            waits: for each 0, or the nanoseconds until there is a token.
+            keys: the result of `keys`.
+            waits: for each limit 0, or the nanoseconds until it has a token.
         """
         count = self._decisions.add
-        for type_, wait in zip(self._types, waits):  # noqa: B905  # what it costs on every event
+        for type_, wait in zip(self._types, waits):  # noqa: B905  # strict costs time for every event
             count(type_, "deny" if wait else "allow")
-        return self._refusal(keys, waits) if any(waits) else _ALLOW
+        return self._deny(keys, waits) if any(waits) else _ALLOW
 
-    def _refusal(self, keys: Sequence[str], waits: Sequence[int]) -> Deny:
-        """A Status as the API server's own plugin makes it, with the time until it is worth while to try again."""
+    def _deny(self, keys: Sequence[str], waits: Sequence[int]) -> Deny:
+        """Return the same Status as the API server's own plugin, with the time until a retry can succeed."""
         reached = [
-            f"limit reached on type {type_} for key {_shown(key)}"
+            f"limit reached on type {type_} for key {printable(key)}"
             for type_, key, wait in zip(self._types, keys, waits, strict=True)
             if wait
         ]
@@ -75,17 +76,10 @@ class Limiter:
         )
 
 
-def _shown(key: str) -> str:
-    """A key for people: what cannot be seen, or would be obeyed by a terminal, is escaped."""
-    if key.isprintable():
-        return key
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in key)
+def create_local_policy(limiter: Limiter, budget: MemoryBudget) -> AnyPolicy:
+    """Create a policy that uses the budget of this process."""
 
-
-def limiting(limiter: Limiter, budget: MemoryBudget) -> AnyPolicy:
-    """A policy that takes from a budget of this process."""
-
-    @_on_events
+    @_validating_events
     def event_rate_limit(review: AdmissionReview) -> Decision:
         if review.dry_run:
             return _ALLOW
@@ -95,10 +89,10 @@ def limiting(limiter: Limiter, budget: MemoryBudget) -> AnyPolicy:
     return event_rate_limit
 
 
-def sharing(limiter: Limiter, budget: RedisBudget) -> AnyPolicy:
-    """A policy that takes from a budget that others share."""
+def create_shared_policy(limiter: Limiter, budget: RedisBudget) -> AnyPolicy:
+    """Create a policy that uses a budget shared by several processes."""
 
-    @_on_events
+    @_validating_events
     async def event_rate_limit(review: AdmissionReview) -> Decision:
         if review.dry_run:
             return _ALLOW

@@ -1,7 +1,7 @@
-"""A connection to a server that speaks the Redis protocol (RESP2), for many who ask at once.
+"""A connection to a server of the Redis protocol (RESP2), for concurrent requests.
 
-What is asked in one turn of the loop goes out in one piece, and answers come in the order of the questions: many
-questions on their way cost little more than one, and no pool is needed.
+All requests of one iteration of the event loop are sent in one write, and replies arrive in the order of the requests:
+many concurrent requests cost little more than one, and no connection pool is needed.
 """
 
 import asyncio
@@ -10,38 +10,40 @@ from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
+from webhooks.errors import reason_for
+
 if TYPE_CHECKING:
     from hiredis import Reader
 
 
-class StoreError(Exception):
-    """The store is away, slow, or refuses what it is asked. The message is for the log and holds no secret."""
+class RedisError(Exception):
+    """Redis is unreachable, too slow, or rejects a command. The message is for the log and contains no secret."""
 
 
-class Refusal(StoreError):
-    """An error that the store answers with, such as ``NOSCRIPT No matching script``."""
+class ErrorReply(RedisError):
+    """An error that the server replied with, such as ``NOSCRIPT No matching script``."""
 
 
-def words(*texts: str | bytes | int) -> bytes:
-    """The parts of a command, as they are sent."""
-    encoded = (text if isinstance(text, bytes) else str(text).encode() for text in texts)
-    return b"".join(b"$%d\r\n%b\r\n" % (len(each), each) for each in encoded)
+def encode_arguments(*arguments: str | bytes | int) -> bytes:
+    """Encode arguments of a command."""
+    encoded = (argument if isinstance(argument, bytes) else str(argument).encode() for argument in arguments)
+    return b"".join(b"$%d\r\n%b\r\n" % (len(argument), argument) for argument in encoded)
 
 
-def command(*texts: str | bytes | int) -> bytes:
-    """A command, as it is sent."""
-    return b"*%d\r\n%b" % (len(texts), words(*texts))
+def encode_command(*arguments: str | bytes | int) -> bytes:
+    """Encode a command."""
+    return b"*%d\r\n%b" % (len(arguments), encode_arguments(*arguments))
 
 
-class Connection(asyncio.Protocol):
-    """One connection. When an answer is late, all of it is given up: none can be taken for that to another question.
+class RedisConnection(asyncio.Protocol):
+    """A connection. It is closed if a reply is late, so that no reply can be mistaken for that of another request.
 
     Args:
-        reader: of the protocol; its errors are to be `Refusal`.
+        reader: the parser of the protocol, which returns `ErrorReply` for errors and raises `RedisError`.
 
     Attributes:
-        lost: done when it can no longer be asked; the reason.
-        closed: done when nothing is left of it.
+        lost: done when the connection can no longer be used; the result is the reason.
+        closed: done when the transport is closed.
     """
 
     def __init__(self, reader: "Reader") -> None:
@@ -51,60 +53,61 @@ class Connection(asyncio.Protocol):
         self._reader = reader
         self._transport: asyncio.Transport | None = None
         self._unsent: list[bytes] = []
-        self._asked: deque[tuple[asyncio.Future[Any], float]] = deque()
+        self._pending: deque[tuple[asyncio.Future[Any], float]] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        self._due = inf  # the deadline that the timer is for
+        self._timer_deadline = inf
 
-    def ask(self, question: bytes, deadline: float) -> asyncio.Future[Any]:
-        """Ask the store.
+    def request(self, command: bytes, deadline: float) -> asyncio.Future[Any]:
+        """Send a command.
 
         Args:
-            question: a command as it is sent.
-            deadline: the latest answer, on the clock of `time.perf_counter`; without one, the connection is lost.
+            command: the encoded command.
+            deadline: the deadline of the reply, on the clock of `time.perf_counter`. Without a reply, the connection
+                is lost.
 
         Returns:
-            What comes to be the answer, in Python's own types, or a `Refusal`; it fails with `StoreError` when the
-            connection is lost.
+            The reply as Python objects, or an `ErrorReply`. Raises `RedisError` if the connection is lost.
 
         Raises:
-            StoreError: the connection is lost already.
+            RedisError: the connection is already lost.
         """
         if self.lost.done():
-            raise StoreError(self.lost.result())
-        answer = self._loop.create_future()
-        self._asked.append((answer, deadline))
+            raise RedisError(self.lost.result())
+        reply = self._loop.create_future()
+        self._pending.append((reply, deadline))
         if not self._unsent:
             self._loop.call_soon(self._send)
-        self._unsent.append(question)
-        if deadline < self._due:
-            self._look_at(deadline)
-        return answer
+        self._unsent.append(command)
+        if deadline < self._timer_deadline:
+            self._set_timer(deadline)
+        return reply
 
     def _send(self) -> None:
         if self._transport is not None and not self.lost.done():
             self._transport.write(b"".join(self._unsent))
             self._unsent.clear()
 
-    def _look_at(self, deadline: float) -> None:
-        """Look then what is late. One timer does for all questions, since nearly all are answered long before.
+    def _set_timer(self, deadline: float) -> None:
+        """Set the timer. One timer is enough for all requests, because nearly all replies arrive long before.
 
-        Loops read what has come before they look at timers: where they were kept, nothing that is there counts as late.
+        An event loop reads sockets before it runs timers: after a delay of the loop itself, replies that have arrived
+        do not count as late.
         """
         if self._timer is not None:
             self._timer.cancel()
-        self._due = deadline
-        self._timer = self._loop.call_later(deadline - perf_counter(), self._look)
+        self._timer_deadline = deadline
+        self._timer = self._loop.call_later(deadline - perf_counter(), self._check_deadlines)
 
-    def _look(self) -> None:
-        self._due = inf
-        oldest = min((deadline for _, deadline in self._asked), default=inf)
-        if oldest <= perf_counter():
-            self.end("it did not answer in time")
-        elif oldest < inf:
-            self._look_at(oldest)
+    def _check_deadlines(self) -> None:
+        self._timer_deadline = inf
+        earliest = min((deadline for _, deadline in self._pending), default=inf)
+        if earliest <= perf_counter():
+            self.close("no reply in time")
+        elif earliest < inf:
+            self._set_timer(earliest)
 
-    def end(self, reason: str) -> None:
-        """Close it; those who wait for answers are told why."""
+    def close(self, reason: str) -> None:
+        """Close the connection. Pending requests fail with the reason."""
         if self.lost.done():
             return
         self.lost.set_result(reason)
@@ -112,35 +115,30 @@ class Connection(asyncio.Protocol):
             self._timer.cancel()
         if self._transport is not None:
             self._transport.abort()
-        for answer, _ in self._asked:
-            if not answer.done():  # who asked may have gone
-                answer.set_exception(StoreError(reason))
-        self._asked.clear()
+        for reply, _ in self._pending:
+            if not reply.done():  # it may be cancelled
+                reply.set_exception(RedisError(reason))
+        self._pending.clear()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin; see `asyncio.Protocol`."""
+        """Keep the transport; see `asyncio.Protocol`."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Give out the answers that have come."""
+        """Deliver replies; see `asyncio.Protocol`."""
         self._reader.feed(data)
-        answers, asked = self._reader.gets, self._asked
+        next_reply, pending = self._reader.gets, self._pending
         try:
-            while (answer := answers()) is not False:
-                waiting, _ = asked.popleft()
-                if not waiting.done():
-                    waiting.set_result(answer)
+            while (value := next_reply()) is not False:
+                reply, _ = pending.popleft()
+                if not reply.done():
+                    reply.set_result(value)
         except IndexError:
-            self.end(f"it says, unasked: {answer}")
-        except StoreError:
-            self.end("it does not speak the Redis protocol")
+            self.close(f"a reply without a request: {value}")
+        except RedisError:
+            self.close("not the Redis protocol")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End; see `asyncio.Protocol`."""
-        self.end("it closed the connection" if exc is None else described(exc))
+        """Close the connection; see `asyncio.Protocol`."""
+        self.close("the server closed the connection" if exc is None else reason_for(exc))
         self.closed.set_result(None)
-
-
-def described(error: Exception) -> str:
-    """What went wrong, in one line."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -1,17 +1,17 @@
-"""The decision of the store: one Lua script, so that it is atomic and goes by one clock, the store's own.
+"""The decision in Redis: one Lua script, so that it is atomic and uses one clock, that of the server.
 
-A bucket is two whole numbers: the microtokens that it held, and at what time in microseconds. It gains `qps`
-microtokens a microsecond, so nothing is ever rounded, and what counts stays below 2^53, up to which Lua's numbers are
-exact. A clock that goes back takes away what it brought: whatever it does, no more is given out than a burst and what
-the time from its first to its latest reading brings, as in memory (see `buckets`).
+A bucket is stored as two integers: its microtokens, and the time in microseconds at which it had them. It gains `qps`
+microtokens per microsecond, so nothing is rounded, and numbers stay below 2^53, up to which Lua is exact. If the clock
+goes back, the level sinks by what that time had yielded: as in memory, a bucket gives out at most its burst plus what
+the time between the first and the latest reading of the clock yields (see `token_bucket`).
 
-A key that has expired is a bucket that has filled up.
+A key that has expired belongs to a bucket that is full.
 """
 
 from collections.abc import Sequence
 from hashlib import sha1
 
-from webhooks.plugins.event_rate_limit.redis_connection import command, words
+from webhooks.plugins.event_rate_limit.redis_connection import encode_arguments, encode_command
 from webhooks.plugins.event_rate_limit.token_bucket import Limit
 
 CLOCK = """\
@@ -41,42 +41,42 @@ end
 return waits
 """
 
-_SCRIPT = CLOCK + TAKE
-_DIGEST = sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()  # as EVALSHA wants it
-_MOST = 2**31 - 1
+_SOURCE = CLOCK + TAKE
+_DIGEST = sha1(_SOURCE.encode(), usedforsecurity=False).hexdigest()  # the argument of EVALSHA
+_MAX_INT32 = 2**31 - 1
 
 
 class Script:
-    """The commands that take a token from each of some buckets: a bucket's key is ``{prefix}:index/type:key``.
+    """The commands that take tokens. The key of a bucket is ``{prefix}:index/type:key``.
 
-    The braces have a Redis Cluster keep all of them at one place, where one script can reach them.
+    Because of the braces a Redis Cluster stores all keys on one node, so that one script can access them.
 
     Args:
-        limits: in the order of the configuration.
-        prefix: not empty, and without braces.
+        limits: the limits in the order of the configuration.
+        prefix: the prefix of keys; not empty, and without braces.
     """
 
     def __init__(self, limits: Sequence[Limit], prefix: str) -> None:
         count = len(limits)
         arguments = [number for limit in limits for number in (limit.qps, limit.burst)]
         head = b"*%d\r\n" % (3 + count + len(arguments))
-        self._known = head + words("EVALSHA", _DIGEST, count)
-        self._whole = head + words("EVAL", _SCRIPT, count)
-        self._names = [f"{{{prefix}}}:{index}/{limit.type}:" for index, limit in enumerate(limits)]
-        self._arguments = words(*arguments)
-        self.probe = command("EVAL", _SCRIPT, 1, f"{{{prefix}}}:probe", _MOST, _MOST)
+        self._by_digest = head + encode_arguments("EVALSHA", _DIGEST, count)
+        self._by_source = head + encode_arguments("EVAL", _SOURCE, count)
+        self._key_prefixes = [f"{{{prefix}}}:{index}/{limit.type}:" for index, limit in enumerate(limits)]
+        self._arguments = encode_arguments(*arguments)
+        self.probe = encode_command("EVAL", _SOURCE, 1, f"{{{prefix}}}:probe", _MAX_INT32, _MAX_INT32)
 
     def take(self, keys: Sequence[str]) -> bytes:
-        """The command for a store that knows the script; ``NOSCRIPT`` from any other.
+        """Return the command for a server that has cached the script. Others reply with ``NOSCRIPT``.
 
         Args:
-            keys: `keys[i]` belongs to `limits[i]`.
+            keys: `keys[i]` is the key for `limits[i]`.
         """
-        return self._known + self._keys(keys) + self._arguments
+        return self._by_digest + self._encode_keys(keys) + self._arguments
 
-    def take_untaught(self, keys: Sequence[str]) -> bytes:
-        """The same, with the script, which the store knows from then on."""
-        return self._whole + self._keys(keys) + self._arguments
+    def take_with_source(self, keys: Sequence[str]) -> bytes:
+        """Return the same command with the source of the script, which the server then caches."""
+        return self._by_source + self._encode_keys(keys) + self._arguments
 
-    def _keys(self, keys: Sequence[str]) -> bytes:
-        return words(*[name + key for name, key in zip(self._names, keys, strict=True)])
+    def _encode_keys(self, keys: Sequence[str]) -> bytes:
+        return encode_arguments(*[prefix + key for prefix, key in zip(self._key_prefixes, keys, strict=True)])

@@ -1,4 +1,4 @@
-"""The configuration, ``eventratelimit.admission.{svc,k8s}.io/v1alpha1`` ``Configuration``, and what we add to it."""
+"""The configuration: ``eventratelimit.admission.{svc,k8s}.io/v1alpha1`` ``Configuration``, with additional fields."""
 
 import re
 from pathlib import Path
@@ -13,18 +13,18 @@ from webhooks.plugins import Model, duration, field_error, one_of
 from webhooks.plugins.event_rate_limit.token_bucket import Limit, LimitType
 
 _DEFAULT_CACHE_SIZE = 4096
-_MOST = 2**31 - 1
+_MAX_INT32 = 2**31 - 1
 
-_Positive = Annotated[int, Field(gt=0, le=_MOST)]
+_Positive = Annotated[int, Field(gt=0, le=_MAX_INT32)]
 
 
 class LimitSettings(Model):
-    """One limit, as the specification has it."""
+    """A limit, as in the configuration of the API server's own plugin."""
 
     type: Annotated[LimitType, BeforeValidator(lambda type_: "Server" if type_ == "server" else type_)]
     qps: _Positive
     burst: _Positive
-    cache_size: Annotated[int, Field(ge=-_MOST - 1, le=_MOST)] = 0
+    cache_size: Annotated[int, Field(ge=-_MAX_INT32 - 1, le=_MAX_INT32)] = 0
 
     @field_validator("cache_size")
     @classmethod
@@ -33,15 +33,14 @@ class LimitSettings(Model):
             raise field_error("Invalid value", "must not be negative")
         return size
 
-    @property
-    def limit(self) -> Limit:
-        """With what is meant by default."""
+    def to_limit(self) -> Limit:
+        """Return the limit with the default size of its cache."""
         size = 1 if self.type == "Server" else self.cache_size or _DEFAULT_CACHE_SIZE
         return Limit(self.type, self.qps, self.burst, size)
 
 
-# What stands behind the scheme: a place, and the number of a database.
-_PLACES = {
+# What follows the scheme of a URL: a host or path, and the number of a database.
+_LOCATIONS = {
     "redis": re.compile(r"[^/?#]+/?([0-9]{1,9})?"),
     "rediss": re.compile(r"[^/?#]+/?([0-9]{1,9})?"),
     "unix": re.compile(r"([^/?#]+@)?/[^?#]+(\?db=[0-9]{1,9})?"),
@@ -49,44 +48,46 @@ _PLACES = {
 _FORMS = "redis://host:6379/0, rediss://host:6379/0 or unix:///run/redis.sock?db=0"
 
 
-def _url(text: str) -> str:
-    """A URL without a password in it. Of any other nothing is shown: it may have one where nobody looks for it."""
+def _check_url(text: str) -> str:
+    """Check a URL, which must not contain a password. An invalid URL is not shown: a password may be anywhere in it."""
     scheme, _, rest = text.partition("://")
     try:
         url = urlsplit(text)
-        fits = bool(_PLACES[scheme].fullmatch(rest)) and url.port != 0 and bool(url.hostname) == (scheme != "unix")
+        is_valid = (
+            bool(_LOCATIONS[scheme].fullmatch(rest)) and url.port != 0 and bool(url.hostname) == (scheme != "unix")
+        )
     except (KeyError, ValueError):
-        raise field_error("Invalid value", f"must be as {_FORMS}", "") from None
+        raise field_error("Invalid value", f"must be like {_FORMS}", "") from None
     if url.password is not None or "password=" in url.query:
-        raise field_error("Forbidden", "a password belongs into a file, see passwordFile")
-    if not fits:
-        raise field_error("Invalid value", f"must be as {_FORMS}", "")
+        raise field_error("Forbidden", "a password must be in a file: set passwordFile")
+    if not is_valid:
+        raise field_error("Invalid value", f"must be like {_FORMS}", "")
     return text
 
 
-def _file(path: Path, info: ValidationInfo) -> Path:
+def _resolve(path: Path, info: ValidationInfo) -> Path:
     folder: Any = info.context
     assert isinstance(folder, Path)
     return folder / path
 
 
-_File = Annotated[Path, AfterValidator(_file)]
+_File = Annotated[Path, AfterValidator(_resolve)]
 
 
 class RedisSettings(Model):
-    """Where budgets are shared.
+    """The server of the Redis protocol that stores shared limits.
 
     Attributes:
-        password_file: holds the password; None for a store that asks for none.
-        url: ``redis://``, ``rediss://`` (TLS) or ``unix://``, with a user and the number of a database if need be, and
-            without a password.
-        ca_file: the authorities of the store's certificate (PEM); None for the system's.
-        timeout: seconds that the store has for a decision; local limits take over then.
-        prefix: what keys in the store begin with.
+        password_file: the file with the password; None for a server without one.
+        url: ``redis://``, ``rediss://`` (TLS) or ``unix://``; with the user and the number of the database, but without
+            a password.
+        ca_file: the CAs for the server's certificate (PEM); None for those of the host.
+        timeout: the time limit of a decision in seconds; after that, local limits are used.
+        prefix: the prefix of all keys.
     """
 
     password_file: _File | None = None
-    url: Annotated[str, AfterValidator(_url)]
+    url: Annotated[str, AfterValidator(_check_url)]
     ca_file: _File | None = None
     timeout: Annotated[float, *duration(0.001, 1)] = 0.05
     prefix: Annotated[str, Field(pattern="^[A-Za-z0-9._-]{1,64}$")] = "events"
@@ -95,25 +96,25 @@ class RedisSettings(Model):
     @classmethod
     def _check_user(cls, url: str, info: ValidationInfo) -> str:
         if urlsplit(url).username and info.data.get("password_file", url) is None:
-            raise field_error("Invalid value", "a user needs a password, see passwordFile", "")
+            raise field_error("Invalid value", "a user requires a password: set passwordFile", "")
         return url
 
     @field_validator("ca_file")
     @classmethod
     def _check_tls(cls, file: Path | None, info: ValidationInfo) -> Path | None:
         if not info.data.get("url", "rediss:").startswith("rediss:"):
-            raise field_error("Forbidden", "there is no certificate to check: the url does not begin with rediss://")
+            raise field_error("Forbidden", "only for TLS: use a url that begins with rediss://, or omit caFile")
         return file
 
 
 class Settings(Model):
-    """The whole configuration. It is read with the folder that relative paths are relative to as its context.
+    """The configuration. The context of the validation is the folder that relative paths refer to.
 
     Attributes:
-        limits: all of which an event has to pass.
-        backend: where the budgets are.
-        accept_limits_per_worker: of budgets in memory, that each worker has its own.
-        redis: set for that backend, and for no other.
+        limits: the limits, which all apply to every event.
+        backend: where budgets are stored.
+        accept_limits_per_worker: whether each worker may have its own budget in memory.
+        redis: the settings of the backend ``redis``; None for other backends.
     """
 
     api_version: Annotated[str, one_of(api_versions("eventratelimit.admission", "v1alpha1"))]

@@ -1,10 +1,10 @@
-"""Token buckets in integer nanoseconds, of which those that were asked for last are kept. Pure arithmetic.
+"""Token buckets in integer arithmetic, in memory.
 
-A level is counted in nanotokens, 1e-9 of a token: a bucket that gains `qps` tokens a second gains `qps` nanotokens a
-nanosecond, so nothing is ever rounded. And a bucket is no more than one number: the moment at which it will be full, by
-the nanotokens it could have gained since the clock's zero. What lies between now and then is what it lacks (the virtual
-scheduling of ITU-T I.371). That moment only ever moves on, by what is taken: whatever the clock does, no more is given
-out than a burst and what the time from its first to its latest reading brings.
+A level is counted in nanotokens (1e-9 of a token): a bucket that gains `qps` tokens per second gains `qps` nanotokens
+per nanosecond, so nothing is rounded. A bucket is stored as a single number: the time at which it will be full, in
+nanotokens gained since the zero of the clock. The difference to the current time is what it lacks (the virtual
+scheduling algorithm of ITU-T I.371). That number only increases, by the tokens taken: whatever the clock does, a bucket
+gives out at most its burst plus what the time between the first and the latest reading of the clock yields.
 """
 
 import threading
@@ -23,13 +23,13 @@ _TOKEN = 1_000_000_000  # nanotokens
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """How many events may come of those that share a key.
+    """A limit for the events of each key.
 
     Attributes:
-        type: what the key is made of.
-        qps: tokens that a bucket gains a second.
-        burst: tokens that a bucket holds at most, and at first.
-        cache_size: buckets that are kept at most.
+        type: what the key consists of.
+        qps: the tokens that a bucket gains per second.
+        burst: the capacity of a bucket, which is full at first.
+        cache_size: the maximum number of buckets in memory.
     """
 
     type: LimitType
@@ -38,87 +38,87 @@ class Limit(msgspec.Struct, frozen=True):
     cache_size: int
 
 
-class Buckets:
-    """The buckets of one limit, by their keys: the least recently asked for gives way, and starts full when it returns.
+class BucketCache:
+    """The buckets of one limit by key. The least recently used bucket is evicted, and full when its key returns.
 
     Args:
         limit: the limit.
-        kept: told when one more is kept than before.
-        evicted: told when one has given way.
+        on_added: called when the number of buckets grows by one.
+        on_evicted: called when a bucket is evicted.
     """
 
-    __slots__ = ("_evicted", "_full_at", "_kept", "_most", "_qps", "_size")
+    __slots__ = ("_capacity", "_full_at", "_on_added", "_on_evicted", "_qps", "_size")
 
-    def __init__(self, limit: Limit, kept: Callable[[], None], evicted: Callable[[], None]) -> None:
+    def __init__(self, limit: Limit, on_added: Callable[[], None], on_evicted: Callable[[], None]) -> None:
         self._qps = limit.qps
-        self._most = limit.burst * _TOKEN
+        self._capacity = limit.burst * _TOKEN
         self._size = limit.cache_size
         self._full_at: OrderedDict[str, int] = OrderedDict()
-        self._kept = kept
-        self._evicted = evicted
+        self._on_added = on_added
+        self._on_evicted = on_evicted
 
     def take(self, key: str, now: int) -> int:
-        """Take a token; 0, or the nanoseconds until there is one."""
-        at = now * self._qps
+        """Take a token. Return 0, or the nanoseconds until there is one."""
+        now_in_nanotokens = now * self._qps
         full_at = self._full_at.get(key)
         if full_at is None:
-            self._full_at[key] = at + _TOKEN
-            self._make_room()
+            self._full_at[key] = now_in_nanotokens + _TOKEN
+            self._evict()
             return 0
         self._full_at.move_to_end(key)
-        if full_at < at:
-            full_at = at
-        missing = full_at + _TOKEN - at - self._most
+        if full_at < now_in_nanotokens:
+            full_at = now_in_nanotokens
+        missing = full_at + _TOKEN - now_in_nanotokens - self._capacity
         if missing > 0:
             return -(-missing // self._qps)
         self._full_at[key] = full_at + _TOKEN
         return 0
 
-    def _make_room(self) -> None:
+    def _evict(self) -> None:
         if len(self._full_at) > self._size:
             self._full_at.popitem(last=False)
-            self._evicted()
+            self._on_evicted()
         else:
-            self._kept()
+            self._on_added()
 
 
 class MemoryBudget:
-    """The budget of one process, which its threads may share.
+    """The budget of one process. It is safe for threads.
 
     Args:
-        limits: in the order of the configuration.
-        meters: where the keys that are kept and those that gave way are counted.
-        clock: nanoseconds.
+        limits: the limits in the order of the configuration.
+        metrics: the registry for the numbers of buckets in memory and of evictions.
+        clock: returns the time in nanoseconds.
     """
 
     def __init__(
-        self, limits: Sequence[Limit], meters: MetricRegistry, clock: Callable[[], int] = time.monotonic_ns
+        self, limits: Sequence[Limit], metrics: MetricRegistry, clock: Callable[[], int] = time.monotonic_ns
     ) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: Counter[LimitType] = Counter()
-        self._keys = meters.gauge("webhooks_event_rate_limit_keys", "Keys whose buckets are kept.", ("type",))
-        self._evictions = meters.counter(
-            "webhooks_event_rate_limit_evictions", "Keys that gave way to others.", ("type",)
+        self._sizes: Counter[LimitType] = Counter()
+        self._keys = metrics.gauge("webhooks_event_rate_limit_keys", "Keys with a bucket in memory.", ("type",))
+        self._evictions = metrics.counter(
+            "webhooks_event_rate_limit_evictions", "Keys whose bucket was evicted.", ("type",)
         )
-        self._buckets = [self._of(limit) for limit in limits]
+        self._caches = [self._create_cache(limit) for limit in limits]
 
     def take(self, keys: Sequence[str]) -> list[int]:
-        """Take a token from the bucket of each key that has one; none is short-circuited.
+        """Take a token from the bucket of each key, also if another bucket has none.
 
         Args:
-            keys: `keys[i]` belongs to `limits[i]`.
+            keys: `keys[i]` is the key for `limits[i]`.
 
         Returns:
-            For each limit 0 where a token was taken, else the nanoseconds until there is one.
+            For each limit 0 if a token was taken, else the nanoseconds until there is one.
         """
         with self._lock:
             now = self._clock()
-            return [buckets.take(key, now) for buckets, key in zip(self._buckets, keys)]  # noqa: B905  # it costs
+            return [cache.take(key, now) for cache, key in zip(self._caches, keys)]  # noqa: B905  # strict costs time
 
-    def _of(self, limit: Limit) -> Buckets:
-        def kept() -> None:
-            self._kept[limit.type] += 1  # limits may share a type
-            self._keys.set(self._kept[limit.type], limit.type)
+    def _create_cache(self, limit: Limit) -> BucketCache:
+        def on_added() -> None:
+            self._sizes[limit.type] += 1  # several limits may have the same type
+            self._keys.set(self._sizes[limit.type], limit.type)
 
-        return Buckets(limit, kept, lambda: self._evictions.add(limit.type))
+        return BucketCache(limit, on_added, lambda: self._evictions.add(limit.type))

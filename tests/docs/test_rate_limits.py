@@ -1,4 +1,4 @@
-"""The page says what is so."""
+"""The page about rate limits is correct."""
 
 import re
 from pathlib import Path
@@ -12,22 +12,22 @@ from webhooks.plugins.event_rate_limit import configure
 from webhooks.plugins.event_rate_limit.settings import LimitSettings, RedisSettings, Settings
 from webhooks.plugins.loader import PluginContext
 
-from .test_settings import FILE
+FILE = Path("/etc/webhooks/limits.yaml")
 
-PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "rate-limits.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "rate-limits.md").read_text()
 FENCED = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 BLOCKS = {yaml.safe_load(text)["kind"]: text for text in FENCED}
 
 
-def test_the_embedded_configuration_is_taken(tmp_path: Path) -> None:
+def test_the_embedded_configuration_is_valid(tmp_path: Path) -> None:
     file = tmp_path / "admission.yaml"
     file.write_text(BLOCKS["AdmissionConfiguration"])
     [entry] = admission_configuration.read(file, ["EventRateLimit"])
-    [policy] = configure(entry.document(), PluginContext())
+    [policy] = configure(entry.read(), PluginContext())
     assert f"/admission/validate/{policy.dns_name}" in BLOCKS["ValidatingWebhookConfiguration"]
 
 
-def test_the_file_is_taken() -> None:
+def test_the_file_is_valid() -> None:
     settings = parse(BLOCKS["Configuration"].encode(), FILE).read(Settings, FILE.parent)
     assert settings.redis is not None
 

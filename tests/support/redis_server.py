@@ -1,4 +1,4 @@
-"""A real Redis server, which tests start, disturb and end."""
+"""A real Redis server that tests start, disturb and stop."""
 
 import asyncio
 import shutil
@@ -14,22 +14,22 @@ from typing import Any, Self, TypeVar
 import pytest
 import uvloop
 
-from webhooks.plugins.event_rate_limit.redis_connection import command
+from webhooks.plugins.event_rate_limit.redis_connection import encode_command
 from webhooks.plugins.event_rate_limit.settings import RedisSettings
 
-from ...support.servers import SECONDS, await_true, free_port
+from .servers import SECONDS, await_true, free_port
 
 T = TypeVar("T")
 
-needs_redis = pytest.mark.skipif(shutil.which("redis-server") is None, reason="there is no redis-server on PATH")
+needs_redis = pytest.mark.skipif(shutil.which("redis-server") is None, reason="requires redis-server on PATH")
 
 
 class RedisServer:
-    """A server that keeps nothing on disk, at a port and a socket of its own; it can be started again and again."""
+    """A server without persistence, with its own port and socket. It can be restarted."""
 
     def __init__(self, *options: object) -> None:
         self.port = free_port()
-        self._folder = tempfile.TemporaryDirectory(prefix="redis-")  # short, as the paths of sockets must be
+        self._folder = tempfile.TemporaryDirectory(prefix="redis-")  # short: paths of sockets are limited
         self.path = f"{self._folder.name}/socket"
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
@@ -47,11 +47,11 @@ class RedisServer:
         self._folder.cleanup()
 
     def start(self) -> None:
-        """Start it, empty, and wait until it answers."""
-        given = ("--bind", "127.0.0.1", "--port", self.port, "--unixsocket", self.path, "--dir", self._folder.name)
-        words = ["redis-server", *given, "--save", "", *self._options]
-        self._process = subprocess.Popen(list(map(str, words)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        await_true(self._answers, "an answer of the redis-server")
+        """Start it with empty databases, and wait until it replies."""
+        arguments = ("--bind", "127.0.0.1", "--port", self.port, "--unixsocket", self.path, "--dir", self._folder.name)
+        command = ["redis-server", *arguments, "--save", "", *self._options]
+        self._process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        await_true(self._is_ready, "a reply of the redis-server")
 
     def kill(self) -> None:
         assert self._process is not None
@@ -66,26 +66,26 @@ class RedisServer:
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
-    def ask(self, *words: str | int, password: str = "") -> Any:
-        """What it answers to a command, on a connection of its own; an error is an exception that is not raised."""
-        with self._connected() as connection:
+    def request(self, *arguments: str | int, password: str = "") -> Any:
+        """Send a command on a new connection and return the reply. An error is returned as an exception."""
+        with self._connect() as connection:
             connection.settimeout(SECONDS)
             if password:
-                connection.sendall(command("AUTH", password))
-                assert _answer(connection) == "OK"
-            connection.sendall(command(*words))
-            return _answer(connection)
+                connection.sendall(encode_command("AUTH", password))
+                assert _read_reply(connection) == "OK"
+            connection.sendall(encode_command(*arguments))
+            return _read_reply(connection)
 
-    def tell(self, *words: str | int) -> None:
-        """Send a command, and wait for no answer."""
-        with self._connected() as connection:
-            connection.sendall(command(*words))
+    def send(self, *arguments: str | int) -> None:
+        """Send a command, and do not wait for a reply."""
+        with self._connect() as connection:
+            connection.sendall(encode_command(*arguments))
 
     @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}"
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX)
         try:
             connection.connect(self.path)
@@ -94,31 +94,31 @@ class RedisServer:
             raise
         return connection
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         with suppress(OSError):
-            return self.ask("PING") is not None
+            return self.request("PING") is not None
         return False
 
 
-def _answer(connection: socket.socket) -> Any:
+def _read_reply(connection: socket.socket) -> Any:
     from hiredis import Reader
 
     reader = Reader(encoding="utf-8")
-    while (answer := reader.gets()) is False:
+    while (reply := reader.gets()) is False:
         data = connection.recv(65536)
         if not data:
-            raise EOFError("it closed the connection")
+            raise EOFError("the server closed the connection")
         reader.feed(data)
-    return answer
+    return reply
 
 
 def redis_settings(url: str, folder: Path | None = None, **fields: str) -> RedisSettings:
-    """Settings as they are read from a file in that folder."""
+    """Settings as read from a file in a folder."""
     return RedisSettings.model_validate({"url": url, **fields}, context=folder or Path("/"), strict=False)
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, T]], loop: Callable[[], Any] = uvloop.new_event_loop) -> T:
-    """Run it on a loop as the server has it."""
+    """Run a scenario on the kind of event loop that the server uses."""
 
     async def limited() -> T:
         async with asyncio.timeout(4 * SECONDS):

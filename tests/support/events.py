@@ -1,4 +1,4 @@
-"""Events as reporters write them, in both groups."""
+"""Events of both API groups."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ ABOUT = {"kind": "Pod", "namespace": "team-a", "name": "web", "uid": "u-1", "api
 
 
 def core_event(**fields: Any) -> Json:
-    """An event of the core group; `...` in place of a field's value leaves that field out."""
+    """An event of the core group; `...` as the value of a field omits it."""
     event = {
         "apiVersion": "v1",
         "kind": "Event",
@@ -28,7 +28,7 @@ def core_event(**fields: Any) -> Json:
 
 
 def event(api_version: str = "events.k8s.io/v1", **fields: Any) -> Json:
-    """An event of the events group; `...` in place of a field's value leaves that field out."""
+    """An event of the events group; `...` as the value of a field omits it."""
     event = {
         "apiVersion": api_version,
         "kind": "Event",

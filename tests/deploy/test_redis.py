@@ -1,12 +1,12 @@
-"""The Redis of deploy/kustomize, and the limits that go with it there."""
+"""Tests of the Redis in deploy/kustomize and of its limits."""
 
 from pathlib import Path
 
-from ...support.builders import admission_body, written
-from ...support.kustomize import KUSTOMIZE, found, render
-from ...support.servers import serving
-from .events import core_event
-from .redis_server import RedisServer, needs_redis
+from ..support.builders import admission_body, written
+from ..support.events import core_event
+from ..support.kustomize import KUSTOMIZE, found, render
+from ..support.redis_server import RedisServer, needs_redis
+from ..support.servers import serving
 
 pytestmark = needs_redis
 
@@ -15,7 +15,7 @@ PASSWORD = "a-password"
 EVENT = written(admission_body("CREATE", core_event(), resource="v1/events")).strip()
 
 
-def test_limits_are_kept_in_it(tmp_path: Path) -> None:
+def test_limits_are_stored_in_redis(tmp_path: Path) -> None:
     objects = render(KUSTOMIZE / "overlays" / "redis")
     [container] = found(objects, "Deployment", "webhooks-redis")["spec"]["template"]["spec"]["containers"]
     options = [each.replace("$(PASSWORD)", PASSWORD) for each in container["args"]]
@@ -30,4 +30,4 @@ def test_limits_are_kept_in_it(tmp_path: Path) -> None:
             page = server.get("/metrics", ops=True).body.decode()
             assert "webhooks_event_rate_limit_store_up 1" in page
             assert "webhooks_event_rate_limit_local_decisions_total 0" in page
-        assert store.ask("DBSIZE", password=PASSWORD) >= 4  # a key a limit, at least
+        assert store.request("DBSIZE", password=PASSWORD) >= 4  # at least one key per limit
