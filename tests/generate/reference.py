@@ -1,6 +1,6 @@
 """Write the generated regions of the reference pages: ``python -m tests.generate.reference``.
 
-A region lies between ``<!-- begin generated: NAME -->`` and ``<!-- end generated: NAME -->``. The text around it is
+A region lies between ``<!-- generated: NAME -->`` and ``<!-- /generated: NAME -->``. The text around it is
 written by hand.
 """
 
@@ -20,7 +20,7 @@ REGIONS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "policy-api.md": api.regions(),
 }
 
-_REGION = re.compile(r"(<!-- begin generated: (\S+) -->\n).*?(<!-- end generated: \2 -->\n)", re.DOTALL)
+_REGION = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- /generated: \2 -->\n)", re.DOTALL)
 
 
 def generate(page: str) -> str:
