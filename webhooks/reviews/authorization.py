@@ -71,7 +71,9 @@ class SubjectAccessReviewStatus(msgspec.Struct, omit_defaults=True):
     reason: str = ""
 
 
-_Envelope = Envelope[SubjectAccessReviewSpec]
+class _Envelope(Envelope[SubjectAccessReviewSpec]):
+    """A subclass, since structs convert faster than generic aliases of structs."""
+
 
 _REVIEW_GROUPS = (
     "authorization.k8s.io",

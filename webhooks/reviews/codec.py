@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -11,6 +11,7 @@ from webhooks.reviews.outcomes import Outcome
 
 Spec = TypeVar("Spec")
 Status = TypeVar("Status")
+E = TypeVar("E", bound="Envelope[Any]")
 R = TypeVar("R", bound="Review")
 O = TypeVar("O", bound=Outcome)  # noqa: E741
 
@@ -129,7 +130,7 @@ class Codec(ABC, Generic[R, O]):
         """Return the uid of a body that is not an acceptable review; empty if it has none."""
         return ""
 
-    def decode_envelope(self, type_: type[Envelope[Spec]], body: bytes) -> Envelope[Spec]:
+    def decode_envelope(self, type_: type[E], body: bytes) -> E:
         """Decode and check the envelope of a review with a ``spec``.
 
         Raises:
