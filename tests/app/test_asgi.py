@@ -379,7 +379,7 @@ def test_whoever_is_sent_away_is_told_when_to_come_again() -> None:
         return Allow()
 
     app = create_app([waits], limits=Limits(max_in_flight=1, max_queue=0))
-    app.endpoints[VALIDATE]._turns.take()  # type: ignore[union-attr]
+    app.endpoints[VALIDATE]._limiter.acquire()  # type: ignore[union-attr]
     head, _ = call(app, part(REVIEW, more=False))
     assert head["status"] == 429
     assert (b"retry-after", b"1") in head["headers"]

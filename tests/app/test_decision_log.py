@@ -1,4 +1,4 @@
-"""The decision log: what is written of each review, and what never is."""
+"""The decision log: the record of each review, and the data that a record never contains."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ from webhooks import (
     validating,
 )
 from webhooks.app.asgi import WebhookApp
-from webhooks.app.decision_log import DecisionLog, Record
+from webhooks.app.decision_log import DecisionLog, DecisionRecord
 from webhooks.auth.client import Client
 from webhooks.errors import MalformedReview
 from webhooks.http.responses import JsonResponse
@@ -84,8 +84,8 @@ def rbac(access: Any) -> Any:
 def tokens(review: Any) -> Any:
     if review.token.startswith("raise"):
         raise ValueError(f"the token {review.token} is bad")
-    if review.token == "told":
-        return Unauthenticated(f"nobody has the token {review.token}")
+    if review.token == "echoed":
+        return Unauthenticated(f"unknown token {review.token}")
     return Authenticated("jane") if review.token == "good" else Authenticated(review.token)
 
 
@@ -104,24 +104,26 @@ def lines(
     client: Client | None = None,
     denials_only: bool = False,
 ) -> list[bytes]:
-    """What is written of a body."""
-    found: list[bytes] = []
-    app = WebhookApp(Registry(policies or POLICIES), journal=DecisionLog(found.append, denials_only=denials_only))
+    """Return the lines that are written for a body."""
+    written_lines: list[bytes] = []
+    app = WebhookApp(
+        Registry(policies or POLICIES), journal=DecisionLog(written_lines.append, denials_only=denials_only)
+    )
 
-    async def answered() -> JsonResponse:
-        answer = app.endpoints[path].answer(body, b"", *([client] if client else []))
-        return answer if isinstance(answer, JsonResponse) else await answer
+    async def wait() -> JsonResponse:
+        response = app.endpoints[path].answer(body, b"", *([client] if client else []))
+        return response if isinstance(response, JsonResponse) else await response
 
-    asyncio.run(answered())
-    for line in found:
+    asyncio.run(wait())
+    for line in written_lines:
         assert len(line) <= MAX_LINE
         assert line.isascii()
         assert line.decode().isprintable()
-    return found
+    return written_lines
 
 
-def recorded(path: str, body: Any, *policies: AnyPolicy, **options: Any) -> Json:
-    """The record of a review, without its time."""
+def record_of(path: str, body: Any, *policies: AnyPolicy, **options: Any) -> Json:
+    """Return the record of a review, without its time."""
     [line] = lines(path, body if isinstance(body, bytes) else written(body), *policies, **options)
     record: Json = json.loads(line)
     assert record.pop("time").endswith("Z")
@@ -130,25 +132,25 @@ def recorded(path: str, body: Any, *policies: AnyPolicy, **options: Any) -> Json
     return record
 
 
-def said(record: Json) -> Json:
-    """A record without its timings, of which each policy has one."""
+def without_timings(record: Json) -> Json:
+    """Return a record with the names of the policies in place of their timings."""
     assert 0 <= record.pop("ms") < 60_000
-    took = record.pop("policies_ms", {})
-    assert all(0 <= each < 60_000 for each in took.values())
-    return {**record, "asked": list(took)}
+    durations = record.pop("policies_ms", {})
+    assert all(0 <= duration < 60_000 for duration in durations.values())
+    return {**record, "policies": list(durations)}
 
 
-def named(pod_name: str, **request: Any) -> Json:
+def request_for(pod_name: str, **request: Any) -> Json:
     return admission_body("CREATE", pod(pod_name), **{"name": pod_name, **request})
 
 
 @pytest.mark.parametrize(
     ("path", "body", "record"),
     [
-        (VALIDATE, named("web"), {**POD, "verdict": "allow", "code": 200, "message": "", "asked": ["choosy"]}),
+        (VALIDATE, request_for("web"), {**POD, "verdict": "allow", "code": 200, "message": "", "policies": ["choosy"]}),
         (
             VALIDATE,
-            named("bad"),
+            request_for("bad"),
             {
                 **POD,
                 "name": "bad",
@@ -156,12 +158,12 @@ def named(pod_name: str, **request: Any) -> Json:
                 "code": 422,
                 "message": "choosy: no such name; strict: nor by me",
                 "deciding": {"choosy": "deny", "strict": "deny"},
-                "asked": ["choosy", "strict"],
+                "policies": ["choosy", "strict"],
             },
         ),
         (
             VALIDATE,
-            named("raises"),
+            request_for("raises"),
             {
                 **POD,
                 "name": "raises",
@@ -169,25 +171,25 @@ def named(pod_name: str, **request: Any) -> Json:
                 "code": 500,
                 "message": "policy 'choosy' failed",
                 "deciding": {"choosy": "policyfailure"},
-                "asked": ["choosy"],
+                "policies": ["choosy"],
             },
         ),
         (
             VALIDATE,
-            named("late"),
+            request_for("late"),
             {
                 **POD,
                 "name": "late",
                 "verdict": "deny",
                 "code": 504,
-                "message": "policy 'late' did not answer in time",
+                "message": "policy 'late' timed out",
                 "deciding": {"late": "policytimeout"},
-                "asked": ["choosy", "late"],
+                "policies": ["choosy", "late"],
             },
         ),
         (
             MUTATE,
-            named("new", dryRun=True),
+            request_for("new", dryRun=True),
             {
                 **POD,
                 "name": "new",
@@ -196,10 +198,14 @@ def named(pod_name: str, **request: Any) -> Json:
                 "code": 200,
                 "message": "",
                 "deciding": {"labelled": "replace"},
-                "asked": ["labelled"],
+                "policies": ["labelled"],
             },
         ),
-        (MUTATE, named("old"), {**POD, "name": "old", "verdict": "allow", "code": 200, "message": "", "asked": []}),
+        (
+            MUTATE,
+            request_for("old"),
+            {**POD, "name": "old", "verdict": "allow", "code": 200, "message": "", "policies": []},
+        ),
         (
             VALIDATE,
             admission_body(
@@ -214,7 +220,7 @@ def named(pod_name: str, **request: Any) -> Json:
                 "verdict": "allow",
                 "code": 200,
                 "message": "",
-                "asked": ["choosy"],
+                "policies": ["choosy"],
             },
         ),
         (
@@ -227,7 +233,7 @@ def named(pod_name: str, **request: Any) -> Json:
                 "verdict": "allow",
                 "code": 200,
                 "message": "",
-                "asked": ["choosy"],
+                "policies": ["choosy"],
             },
         ),
         (
@@ -244,7 +250,7 @@ def named(pod_name: str, **request: Any) -> Json:
                 "code": 200,
                 "message": "free",
                 "deciding": {"rbac": "allow"},
-                "asked": ["rbac"],
+                "policies": ["rbac"],
             },
         ),
         (
@@ -258,7 +264,7 @@ def named(pod_name: str, **request: Any) -> Json:
                 "verdict": "noopinion",
                 "code": 200,
                 "message": "",
-                "asked": ["rbac"],
+                "policies": ["rbac"],
             },
         ),
         (
@@ -273,7 +279,7 @@ def named(pod_name: str, **request: Any) -> Json:
                 "code": 500,
                 "message": "",
                 "deciding": {"rbac": "policyfailure"},
-                "asked": ["rbac"],
+                "policies": ["rbac"],
             },
         ),
         (
@@ -286,7 +292,7 @@ def named(pod_name: str, **request: Any) -> Json:
                 "code": 200,
                 "message": "",
                 "deciding": {"tokens": "authenticated"},
-                "asked": ["tokens"],
+                "policies": ["tokens"],
             },
         ),
         (
@@ -300,20 +306,20 @@ def named(pod_name: str, **request: Any) -> Json:
                 "code": 403,
                 "message": "not pinned",
                 "deciding": {"pinned": "deny"},
-                "asked": ["pinned"],
+                "policies": ["pinned"],
             },
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_records(path: str, body: Json, record: Json) -> None:
-    assert said(recorded(path, body)) == record
+    assert without_timings(record_of(path, body)) == record
 
 
 @pytest.mark.parametrize("mode", ["warn", "audit"])
-def test_what_is_not_enforced_is_told_all_the_same(mode: str) -> None:
+def test_denials_that_are_not_enforced_are_recorded(mode: str) -> None:
     lines: list[bytes] = []
-    policies = [replace(validating("pods")(named), mode=mode) for named in (_one, _other)]
+    policies = [replace(validating("pods")(function), mode=mode) for function in (_one, _other)]
     endpoint = WebhookApp(Registry(policies), journal=DecisionLog(lines.append)).endpoints[VALIDATE]
     asyncio.run(_awaited(endpoint.answer(json.dumps(admission_body(obj=pod())).encode(), b"")))
     [record] = map(json.loads, lines)
@@ -343,89 +349,89 @@ async def _awaited(answer: Any) -> Any:
         ("/authorize", {}, None, 400),
     ],
 )
-def test_what_is_no_review(path: str, body: Any, uid: str | None, code: int) -> None:
-    record = recorded(path, body)
+def test_a_malformed_body(path: str, body: Any, uid: str | None, code: int) -> None:
+    record = record_of(path, body)
     assert (record["verdict"], record["code"], record.get("uid")) == ("malformed", code, uid)
-    assert record["message"].startswith("the review was not understood: ")
+    assert record["message"].startswith("malformed review: ")
 
 
-def test_what_is_too_large() -> None:
+def test_a_body_that_is_too_large() -> None:
     found: list[bytes] = []
     endpoint = WebhookApp(Registry(POLICIES), journal=DecisionLog(found.append)).endpoints[VALIDATE]
-    endpoint.refuse(MalformedReview("too large", code=413), written(named("web"))[:200], Client("apiserver"))
+    endpoint.reject(MalformedReview("too large", code=413), written(request_for("web"))[:200], Client("apiserver"))
     record = json.loads(found[0])
     assert (record["verdict"], record["code"], record["client"]) == ("malformed", 413, "apiserver")
 
 
-def test_a_failure_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CODECS["validating"], "encode", lambda *_: 1 / 0)
-    record = recorded(VALIDATE, named("web"))
+    record = record_of(VALIDATE, request_for("web"))
     assert (record["verdict"], record["code"], record["uid"]) == ("error", 500, UID)
     assert "zero" not in json.dumps(record)
 
 
-def test_reviews_without_a_turn() -> None:
-    """One for which there was no room, and one that waited until it was too late."""
+def test_reviews_without_a_slot() -> None:
+    """One review finds the queue full, and one gets no slot in time."""
     found: list[bytes] = []
     limits = Limits(max_in_flight=1, max_queue=1)
     app = WebhookApp(Registry(POLICIES), limits=limits, journal=DecisionLog(found.append))
     endpoint = app.endpoints[VALIDATE]
 
     async def overload() -> None:
-        bodies = [written(named("late", uid=uid)) for uid in ("first", "waits", "away")]
-        answers = [endpoint.answer(body, b"timeout=100ms") for body in bodies]
-        waiting = [answer for answer in answers if not isinstance(answer, JsonResponse)]
+        bodies = [written(request_for("late", uid=uid)) for uid in ("first", "late", "shed")]
+        responses = [endpoint.answer(body, b"timeout=100ms") for body in bodies]
+        waiting = [response for response in responses if not isinstance(response, JsonResponse)]
         assert len(waiting) == 2
         await asyncio.gather(*waiting)
 
     asyncio.run(overload())
     records = {record["uid"]: record for record in map(json.loads, found)}
-    assert (records["away"]["verdict"], records["away"]["code"]) == ("shed", 429)
+    assert (records["shed"]["verdict"], records["shed"]["code"]) == ("shed", 429)
     assert len(records) == 3
 
 
-def test_the_caller_is_told() -> None:
-    assert recorded(VALIDATE, named("web"), client=Client("apiserver", "jane"))["client"] == "apiserver as jane"
+def test_the_client_is_recorded() -> None:
+    assert record_of(VALIDATE, request_for("web"), client=Client("apiserver", "jane"))["client"] == "apiserver as jane"
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "written_down"),
+    ("path", "body", "is_recorded"),
     [
-        (VALIDATE, named("web"), False),
-        (MUTATE, named("new"), False),
+        (VALIDATE, request_for("web"), False),
+        (MUTATE, request_for("new"), False),
         ("/authorize", access_body(verb="get", resource="pods"), False),
         ("/authorize", access_body(verb="list", resource="pods"), False),
         ("/authenticate", token_body("good"), False),
-        (VALIDATE, named("bad"), True),
+        (VALIDATE, request_for("bad"), True),
         (VALIDATE, {}, True),
         ("/authorize", access_body(verb="delete", resource="pods"), True),
         ("/authorize", access_body(verb="raise", resource="pods"), True),
-        ("/authenticate", token_body("told"), True),
+        ("/authenticate", token_body("echoed"), True),
         ("/images", image_body("a"), True),
     ],
 )
-def test_denials_alone(path: str, body: Json, written_down: bool) -> None:
-    assert len(lines(path, written(body), denials_only=True)) == written_down
+def test_denials_only(path: str, body: Json, is_recorded: bool) -> None:
+    assert len(lines(path, written(body), denials_only=True)) == is_recorded
 
 
-# What never is written.
+# Data that is never written.
 
 
-@pytest.mark.parametrize("token", ["raises-3f9a", "told", "whoever-7c"])
-def test_tokens(token: str) -> None:
-    """Whatever a policy says of them."""
+@pytest.mark.parametrize("token", ["raises-3f9a", "echoed", "someone-7c"])
+def test_tokens_are_masked(token: str) -> None:
+    """Even if a policy's message contains them."""
     [line] = lines("/authenticate", written(token_body(token)))
     assert token.encode() not in line
 
 
 @validating("secrets", operations=["*"])
-def tells(review: Any) -> Any:
+def quotes(review: Any) -> Any:
     obj = review.target
     return Deny(f"refused: {obj.get('data')} {obj.get('stringData')} {obj['metadata']}")
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])
-def test_what_secrets_hold(operation: str) -> None:
+def test_the_values_of_secrets_are_masked(operation: str) -> None:
     encoded = b64encode(b"hunter2").decode()
     obj = {
         "kind": "Secret",
@@ -435,7 +441,7 @@ def test_what_secrets_hold(operation: str) -> None:
     }
     kind = {"group": "", "version": "v1", "kind": "Secret"}
     objects = {"obj": None, "old": obj} if operation == "DELETE" else {"obj": obj, "old": {"kind": "Secret"}}
-    record = recorded(VALIDATE, admission_body(operation, **objects, resource="v1/secrets", kind=kind), tells)
+    record = record_of(VALIDATE, admission_body(operation, **objects, resource="v1/secrets", kind=kind), quotes)
     assert record["verdict"] == "deny"
     assert record["message"].startswith("refused: {'password': '***'")
     for hidden in ("hunter2", encoded, 'a\\n"b"'):
@@ -443,7 +449,7 @@ def test_what_secrets_hold(operation: str) -> None:
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])
-def test_nothing_of_an_object(operation: str) -> None:
+def test_no_content_of_objects_is_recorded(operation: str) -> None:
     canary = {"canary": "canary"}
     obj = {"kind": "Pod", "metadata": {"labels": canary, "annotations": canary}, "spec": canary, "canary": "canary"}
     body = admission_body(operation, obj, old=obj, options=canary, userInfo={"username": "jane", "extra": canary})
@@ -451,13 +457,13 @@ def test_nothing_of_an_object(operation: str) -> None:
 
 
 @pytest.mark.parametrize("file", sorted(RECORDED.glob("*.json")), ids=lambda file: file.stem)
-def test_whatever_an_api_server_sends(file: Path) -> None:
-    """Every review is told of, by its names alone."""
+def test_the_requests_of_an_api_server(file: Path) -> None:
+    """Every review has a record with nothing but names."""
     body = json.loads(file.read_bytes())["body"]
     if body["kind"] == "EventList":
         return
-    record = recorded(PATHS[body["kind"]], body)
-    assert record.keys() <= {*Record.__struct_fields__}
+    record = record_of(PATHS[body["kind"]], body)
+    assert record.keys() <= {*DecisionRecord.__struct_fields__}
     request = body.get("request", {})
     assert record.get("uid") == request.get("uid")
     assert record.get("name", "") == request.get("name", record.get("name", ""))
@@ -471,37 +477,37 @@ PATHS = {
 }
 
 
-# What callers make of it.
+# Values from clients.
 
 
 @pytest.mark.parametrize(
     "text", ["two\nlines", '"},{"level":"error', "\x7f\x1b[31m", "\x85\u2028", "\U0001f600", "Grüße"], ids=ascii
 )
-def test_text_of_others_stays_inside(text: str) -> None:
-    record = recorded(VALIDATE, named("web", namespace=text, userInfo={"username": text}))
+def test_text_cannot_break_out_of_its_field(text: str) -> None:
+    record = record_of(VALIDATE, request_for("web", namespace=text, userInfo={"username": text}))
     assert (record["namespace"], record["user"], record["uid"]) == (text, text, UID)
 
 
 @pytest.mark.parametrize("field", ["name", "namespace"])
-def test_what_is_long_is_cut(field: str) -> None:
-    record = recorded(VALIDATE, named("web", **{field: "x" * 1_000_000}))
+def test_long_values_are_cut(field: str) -> None:
+    record = record_of(VALIDATE, request_for("web", **{field: "x" * 1_000_000}))
     assert record["uid"] == UID
     assert "1000000 characters" in record[field]
-    assert recorded("/images", image_body(*(f"image-{n}" for n in range(1000))))["images"][0] == "image-0"
+    assert record_of("/images", image_body(*(f"image-{n}" for n in range(1000))))["images"][0] == "image-0"
 
 
 @pytest.mark.parametrize("user", [{"username": 1}, {"username": None}, [], None, "jane"])
-def test_users_that_cannot_be_read(user: Any) -> None:
-    record = recorded(VALIDATE, named("web", userInfo=user))
+def test_unreadable_users_are_left_out(user: Any) -> None:
+    record = record_of(VALIDATE, request_for("web", userInfo=user))
     assert (record["uid"], "user" in record) == (UID, False)
 
 
-def test_names_that_cannot_be_read() -> None:
+def test_unreadable_names_are_left_out() -> None:
     body = admission_body("CREATE", {"metadata": {"name": 1}}, name="")
-    assert recorded(VALIDATE, body, validating("nodes", name="other")(lambda review: Allow()))["uid"] == UID
+    assert record_of(VALIDATE, body, validating("nodes", name="other")(lambda review: Allow()))["uid"] == UID
 
 
-# Of a real server.
+# A running server.
 
 
 @pytest.fixture(scope="module")
@@ -518,14 +524,14 @@ def test_every_review_of_several_processes_has_its_record(server: Server) -> Non
     uids = {f"uid-{number}" for number in range(100)}
     for uid in uids:
         server.post(VALIDATE, review(uid=uid))
-    await_true(lambda: len(decisions(server)) >= len(uids), "all are written")
+    await_true(lambda: len(decisions(server)) >= len(uids), "all records")
     assert {record["uid"] for record in decisions(server)} == uids
 
 
-def test_the_record_beside_that_of_the_failure(server: Server) -> None:
+def test_the_decision_and_the_failure_have_the_same_uid(server: Server) -> None:
     start = len(server.errors.lines)
     server.post(VALIDATE, review("raises", uid="fails"))
-    await_true(lambda: len(server.logs(start)) == 2, "both are written")
+    await_true(lambda: len(server.logs(start)) == 2, "both records")
     assert {record["logger"]: record["uid"] for record in server.logs(start)} == {
         "webhooks.policies": "fails",
         "webhooks.decisions": "fails",
@@ -533,7 +539,7 @@ def test_the_record_beside_that_of_the_failure(server: Server) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_the_last_records_are_written_before_the_end(workers: int, tmp_path: Path) -> None:
+def test_the_last_records_are_written_at_shutdown(workers: int, tmp_path: Path) -> None:
     with serving(tmp_path, "--decision-log", "all", "--workers", workers) as server:
         for number in range(20):
             server.post(VALIDATE, review(uid=f"uid-{number}"))
@@ -542,7 +548,7 @@ def test_the_last_records_are_written_before_the_end(workers: int, tmp_path: Pat
         assert len(decisions(server)) == 20
 
 
-def test_what_is_written_is_told_by_a_flag(tmp_path: Path) -> None:
+def test_a_flag_selects_the_reviews_that_are_logged(tmp_path: Path) -> None:
     with serving(tmp_path, "--decision-log", "denials") as server:
         for name in ("web", "denied", "web"):
             server.post(VALIDATE, review(name, uid=name))

@@ -1,4 +1,4 @@
-"""The endpoints: what every result becomes, without HTTP."""
+"""The response of the endpoints to each result, without HTTP."""
 
 import asyncio
 import gc
@@ -53,33 +53,33 @@ DECORATORS: dict[str, Callable[..., Any]] = {
 
 
 def answer(path: str, *policies: AnyPolicy, body: bytes | None = None, query: bytes = b"") -> JsonResponse:
-    """The answer of an endpoint."""
+    """Return the response of an endpoint."""
     endpoint = create_app(policies).endpoints[path]
 
     async def wait() -> JsonResponse:
-        found = endpoint.answer(written(BODIES[path]) if body is None else body, query)
-        return found if isinstance(found, JsonResponse) else await found
+        response = endpoint.answer(written(BODIES[path]) if body is None else body, query)
+        return response if isinstance(response, JsonResponse) else await response
 
     return asyncio.run(wait())
 
 
-def accepted(path: str, reply: JsonResponse) -> Any:
-    """What an API server takes from an answer."""
-    assert reply.code == 200
+def parsed(path: str, response: JsonResponse) -> Any:
+    """Parse a response as an API server does."""
+    assert response.code == 200
     sent = BODIES[path]
     match path:
         case "/authorize":
-            return accept_authorization(sent, reply.body)
+            return accept_authorization(sent, response.body)
         case "/authenticate":
-            return accept_authentication(sent, reply.body)
+            return accept_authentication(sent, response.body)
         case "/images":
-            return accept_images(sent, reply.body)
+            return accept_images(sent, response.body)
         case _:
-            return accept_admission(sent, reply.body, mutating=path.endswith("mutate"))
+            return accept_admission(sent, response.body, mutating=path.endswith("mutate"))
 
 
 def policy_for(path: str, outcome: Any, *, is_async: bool = False, **options: Any) -> AnyPolicy:
-    """A policy that returns something, or raises it."""
+    """Return a policy that returns a value, or raises it."""
 
     def policy(review: Any) -> Any:
         if isinstance(outcome, BaseException):
@@ -98,7 +98,7 @@ def policy_for(path: str, outcome: Any, *, is_async: bool = False, **options: An
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize(
-    ("path", "outcome", "answered"),
+    ("path", "outcome", "expected"),
     [
         ("/admission/mutate", Allow(), {"allowed": True}),
         ("/admission/mutate", Replace(pod(labels={"a": "b"})), {"allowed": True, "object": pod(labels={"a": "b"})}),
@@ -125,13 +125,13 @@ def policy_for(path: str, outcome: Any, *, is_async: bool = False, **options: An
         ("/images", Deny("no"), {"allowed": False, "reason": "no"}),
     ],
 )
-def test_verdicts(path: str, outcome: Any, answered: Any, is_async: bool) -> None:
-    given = accepted(path, answer(path, policy_for(path, outcome, is_async=is_async)))
-    assert {name: given.get(name) for name in answered} == answered
+def test_verdicts(path: str, outcome: Any, expected: Any, is_async: bool) -> None:
+    result = parsed(path, answer(path, policy_for(path, outcome, is_async=is_async)))
+    assert {name: result.get(name) for name in expected} == expected
 
 
 @pytest.mark.parametrize(
-    ("path", "answered"),
+    ("path", "expected"),
     [
         ("/admission/mutate", ("allowed", True)),
         ("/admission/validate", ("allowed", True)),
@@ -140,10 +140,10 @@ def test_verdicts(path: str, outcome: Any, answered: Any, is_async: bool) -> Non
         ("/images", ("allowed", True)),
     ],
 )
-def test_nobody_to_ask(path: str, answered: tuple[str, bool]) -> None:
-    given = accepted(path, answer(path))
-    assert given[answered[0]] is answered[1]
-    assert not given.get("denied")
+def test_no_policies(path: str, expected: tuple[str, bool]) -> None:
+    result = parsed(path, answer(path))
+    assert result[expected[0]] is expected[1]
+    assert not result.get("denied")
 
 
 def test_one_policy_alone() -> None:
@@ -154,12 +154,12 @@ def test_one_policy_alone() -> None:
     body = written(BODIES["/admission/validate"])
     reply = answer("/admission/validate/second", *policies, body=body)
     assert json.loads(reply.body)["response"]["status"]["message"] == "second"
-    nobody = written(admission_body("CREATE", pod(), resource="v1/nodes"))
-    assert json.loads(answer("/admission/validate/second", *policies, body=nobody).body)["response"]["allowed"] is True
+    other = written(admission_body("CREATE", pod(), resource="v1/nodes"))
+    assert json.loads(answer("/admission/validate/second", *policies, body=other).body)["response"]["allowed"] is True
 
 
 def test_one_policy_alone_by_its_name_in_dns() -> None:
-    """API servers take no underscore there; where that is another policy's own name, it is that one's."""
+    """API servers allow no underscore there. The exact name of another policy comes first."""
     body = written(BODIES["/admission/validate"])
     names = ("Owner_Label", "two_words", "two-words")
     policies = [policy_for("/admission/validate", Deny(name)).with_name(name) for name in names]
@@ -170,7 +170,7 @@ def test_one_policy_alone_by_its_name_in_dns() -> None:
 
 # Failures of policies.
 
-SECRET = "details that callers must not see"
+SECRET = "details that clients must not see"
 FAILURES = {
     "raises": ValueError(SECRET),
     "asserts": AssertionError(SECRET),
@@ -190,16 +190,16 @@ FAILURES = {
 }
 
 
-def assert_failed(path: str, reply: JsonResponse, code: int = 500) -> None:
-    """That a failure neither allows, nor denies what may not be denied, nor tells why."""
-    assert SECRET not in reply.body.decode()
+def assert_failed(path: str, response: JsonResponse, code: int = 500) -> None:
+    """Assert that a failure does not allow, denies only where it may, and does not reveal its details."""
+    assert SECRET not in response.body.decode()
     if path in ("/authorize", "/authenticate"):
-        assert reply.code == 500
-        assert json.loads(reply.body)["kind"] == "Status"
+        assert response.code == 500
+        assert json.loads(response.body)["kind"] == "Status"
         return
-    given = accepted(path, reply)
-    assert given["allowed"] is False
-    assert path == "/images" or given["status"]["code"] == code
+    result = parsed(path, response)
+    assert result["allowed"] is False
+    assert path == "/images" or result["status"]["code"] == code
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -229,24 +229,24 @@ def test_outcomes_of_another_kind(path: str, outcome: Any) -> None:
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("is_async", [False, True])
 def test_failures_that_deny(path: str, is_async: bool) -> None:
-    given = accepted(path, answer(path, policy_for(path, ValueError(SECRET), is_async=is_async, on_error="deny")))
-    assert given.get("allowed", False) is given.get("authenticated", False) is False
+    result = parsed(path, answer(path, policy_for(path, ValueError(SECRET), is_async=is_async, on_error="deny")))
+    assert result.get("allowed", False) is result.get("authenticated", False) is False
     if path == "/authorize":
-        assert given["denied"] is True
-    assert SECRET not in json.dumps(given)
+        assert result["denied"] is True
+    assert SECRET not in json.dumps(result)
 
 
 @pytest.mark.parametrize("path", ["/admission/mutate", "/admission/validate", "/images"])
-def test_failures_that_allow_say_so(path: str) -> None:
-    given = accepted(path, answer(path, policy_for(path, ValueError(SECRET), on_error="allow")))
-    assert given["allowed"] is True
-    assert given["auditAnnotations"] == {"policy.failed": "passed over"}
-    assert path == "/images" or given["warnings"] == ["policy 'policy' failed and was passed over"]
+def test_ignored_failures_are_noted(path: str) -> None:
+    result = parsed(path, answer(path, policy_for(path, ValueError(SECRET), on_error="allow")))
+    assert result["allowed"] is True
+    assert result["auditAnnotations"] == {"policy.failed": "ignored"}
+    assert path == "/images" or result["warnings"] == ["policy 'policy' failed and was ignored"]
 
 
-def test_authorizers_whose_failure_is_passed_over_have_no_opinion() -> None:
-    given = accepted("/authorize", answer("/authorize", policy_for("/authorize", ValueError(), on_error="allow")))
-    assert given == {"allowed": False, "reason": "policy 'policy' failed"}
+def test_authorizers_whose_failure_is_ignored_have_no_opinion() -> None:
+    result = parsed("/authorize", answer("/authorize", policy_for("/authorize", ValueError(), on_error="allow")))
+    assert result == {"allowed": False, "reason": "policy 'policy' failed"}
 
 
 # Deadlines.
@@ -261,7 +261,7 @@ def sleeping(path: str, **options: Any) -> AnyPolicy:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_policy_that_takes_too_long(path: str) -> None:
+def test_a_policy_that_times_out(path: str) -> None:
     assert_failed(path, answer(path, sleeping(path, timeout=0.01)), code=504)
 
 
@@ -269,21 +269,21 @@ def test_a_policy_that_takes_too_long(path: str) -> None:
     ("query", "seconds"),
     [(b"timeout=100ms", 0.1), (b"a=b&timeout=200ms", 0.2), (b"timeout=1s", 1), (b"timeout=0.1s", 0.1)],
 )
-def test_the_callers_deadline(query: bytes, seconds: float) -> None:
-    began = time.monotonic()
+def test_the_timeout_of_the_client(query: bytes, seconds: float) -> None:
+    started = time.monotonic()
     assert_failed("/images", answer("/images", sleeping("/images"), query=query))
-    assert time.monotonic() - began < seconds + 0.2
+    assert time.monotonic() - started < seconds + 0.2
 
 
 @pytest.mark.parametrize(
     "query", [b"timeout=", b"timeout=x", b"timeout=-1s", b"timeout=\xff", b"timeout=10", b"timeout"]
 )
-def test_a_deadline_that_is_none(query: bytes) -> None:
-    """The policy's own holds."""
+def test_an_invalid_timeout(query: bytes) -> None:
+    """The policy's own timeout applies."""
     assert_failed("/images", answer("/images", sleeping("/images", timeout=0.05), query=query))
 
 
-# Failures of our own, and bodies that are no reviews.
+# Internal errors, and bodies that are not reviews.
 
 
 @pytest.fixture
@@ -295,18 +295,18 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_failure_of_our_own(path: str, broken: None) -> None:
+def test_an_internal_error(path: str, broken: None) -> None:
     reply = answer(path)
     assert SECRET not in reply.body.decode()
     if path.startswith("/admission"):
-        status = accepted(path, reply)["status"]
+        status = parsed(path, reply)["status"]
         assert (status["code"], status["reason"]) == (500, "InternalError")
     else:
         assert reply.code == 500
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_failure_of_a_decoder(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_decoder(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def explode(body: bytes) -> Any:
         raise RuntimeError(SECRET)
 
@@ -322,7 +322,7 @@ def test_a_failure_of_a_decoder(path: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_bodies_that_are_no_reviews(path: str) -> None:
+def test_bodies_that_are_not_reviews(path: str) -> None:
     for body in (b"", b"{", b"[]", b'{"kind":"AdmissionReview","apiVersion":"v1","request":{}}'):
         reply = answer(path, body=body)
         status = json.loads(reply.body)
@@ -340,8 +340,8 @@ def test_bodies_that_are_no_reviews(path: str) -> None:
     ],
     ids=["no JSON", "NaN", "deep", "large"],
 )
-def test_reviews_that_are_malformed(path: str, more: bytes, code: int, reason: str) -> None:
-    """The reason goes with the code: clients look at either."""
+def test_malformed_reviews(path: str, more: bytes, code: int, reason: str) -> None:
+    """The reason matches the code: clients use either."""
     reply = answer(path, body=written(BODIES[path]).strip().removesuffix(b"}") + b"," + more)
     if path.startswith("/admission"):
         response = json.loads(reply.body)["response"]
@@ -356,7 +356,7 @@ def test_reviews_that_are_malformed(path: str, more: bytes, code: int, reason: s
 @pytest.mark.parametrize(
     "value", [b"NaN", b"Infinity", b"01", b"{", b'"\xff"', b'"\xed\xa0\x80"', b'"\x01"', b"'a'", b"1,}"], ids=ascii
 )
-def test_what_nobody_reads_is_json_all_the_same(value: bytes) -> None:
+def test_fields_that_no_policy_reads_must_be_json(value: bytes) -> None:
     @validating("pods")
     def reads_nothing(review: Any) -> Allow:
         return Allow()
@@ -368,11 +368,11 @@ def test_what_nobody_reads_is_json_all_the_same(value: bytes) -> None:
 
 def test_bodies_that_are_too_large() -> None:
     endpoint = create_app([]).endpoints["/admission/validate"]
-    denied = endpoint.refuse(MalformedReview("too large", code=413), written(BODIES["/admission/validate"])[:4096])
+    denied = endpoint.reject(MalformedReview("too large", code=413), written(BODIES["/admission/validate"])[:4096])
     status = json.loads(denied.body)["response"]["status"]
     assert (denied.code, denied.close, status["code"], status["reason"]) == (200, True, 413, "RequestEntityTooLarge")
-    refused = endpoint.refuse(MalformedReview("too large", code=413), b"x")
-    assert (refused.code, refused.close) == (413, True)
+    rejected = endpoint.reject(MalformedReview("too large", code=413), b"x")
+    assert (rejected.code, rejected.close) == (413, True)
 
 
 @pytest.mark.parametrize(
@@ -390,16 +390,16 @@ def test_bodies_that_are_too_large() -> None:
     ],
     ids=str,
 )
-def test_reviews_that_are_misshapen_where_a_policy_looks(request_: dict[str, Any]) -> None:
-    """They are denied as malformed: a failure of the policy could be passed over, as it is here."""
+def test_fields_of_a_wrong_type_are_malformed(request_: dict[str, Any]) -> None:
+    """They are denied, although failures of this policy are ignored."""
 
     @validating("pods", on_error="allow")
-    def looks(review: Any) -> Allow:
+    def reads(review: Any) -> Allow:
         _ = review.labels, review.annotations, review.user, review.options
         return Allow()
 
     body = written(admission_body("CREATE", **{"obj": pod(), **request_}))
-    response = json.loads(answer("/admission/validate", looks, body=body).body)["response"]
+    response = json.loads(answer("/admission/validate", reads, body=body).body)["response"]
     assert response["allowed"] is False
     assert response["status"]["code"] in (400, 422)
 
@@ -408,7 +408,7 @@ def test_reviews_that_are_misshapen_where_a_policy_looks(request_: dict[str, Any
 
 
 def waiting(path: str) -> tuple[AnyPolicy, asyncio.Event]:
-    """A policy that answers when the event is set."""
+    """Return a policy that returns when the event is set."""
     event = asyncio.Event()
 
     async def policy(review: Any) -> Any:
@@ -419,58 +419,58 @@ def waiting(path: str) -> tuple[AnyPolicy, asyncio.Event]:
     return decorated, event
 
 
-def given(path: str, reply: JsonResponse) -> Any:
-    """What an answer of HTTP 200 says: allowed, denied with a code, or authenticated."""
-    assert reply.code == 200
-    said = accepted(path, reply)
-    return said["authenticated" if path == "/authenticate" else "allowed"]
+def is_positive(path: str, response: JsonResponse) -> Any:
+    """Return whether a response allows or authenticates."""
+    assert response.code == 200
+    result = parsed(path, response)
+    return result["authenticated" if path == "/authenticate" else "allowed"]
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_overload(path: str) -> None:
-    """One has its turn, one waits for it and gets it, one waits in vain, and one is sent away before it is read."""
+    """One review has a slot, one waits and gets it, one waits in vain, and one is rejected before it is decoded."""
 
     async def overload() -> None:
         policy, event = waiting(path)
         endpoint = create_app([policy], limits=Limits(max_in_flight=1, max_queue=2)).endpoints[path]
         body = written(BODIES[path])
-        flying, queued, late = (endpoint.answer(body, query) for query in (b"", b"", b"timeout=100ms"))
-        assert not isinstance(flying, JsonResponse)
+        running, queued, late = (endpoint.answer(body, query) for query in (b"", b"", b"timeout=100ms"))
+        assert not isinstance(running, JsonResponse)
         assert not isinstance(queued, JsonResponse)
         assert not isinstance(late, JsonResponse)
-        tasks = [asyncio.ensure_future(answer) for answer in (flying, queued)]
-        shed = endpoint.answer(b"not even read", b"")
+        tasks = [asyncio.ensure_future(response) for response in (running, queued)]
+        shed = endpoint.answer(b"not decoded", b"")
         assert isinstance(shed, JsonResponse)
         assert (shed.code, shed.close, json.loads(shed.body)["reason"]) == (429, False, "TooManyRequests")
-        turned_down = await late
-        if path in ("/authorize", "/authenticate"):  # a denial would be kept
-            assert (turned_down.code, json.loads(turned_down.body)["reason"]) == (503, "ServiceUnavailable")
+        rejected = await late
+        if path in ("/authorize", "/authenticate"):  # a denial would be cached
+            assert (rejected.code, json.loads(rejected.body)["reason"]) == (503, "ServiceUnavailable")
         else:
-            assert given(path, turned_down) is False
-            status = json.loads(turned_down.body).get("response", {}).get("status", {"code": 503})
+            assert is_positive(path, rejected) is False
+            status = json.loads(rejected.body).get("response", {}).get("status", {"code": 503})
             assert status["code"] == 503
         event.set()
         for task in tasks:
-            assert given(path, await task) is True
+            assert is_positive(path, await task) is True
 
     asyncio.run(overload())
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_reviews_that_run_in_place_are_never_sent_away(path: str) -> None:
+def test_inline_reviews_are_never_rejected(path: str) -> None:
     async def overload() -> None:
         slow = "/authorize" if path != "/authorize" else "/images"
         policy, event = waiting(slow)
         quick = policy_for(path, Authenticated("jane") if path == "/authenticate" else Allow())
         app = create_app([policy, quick], limits=Limits(max_in_flight=1, max_queue=0))
         promote(app.runner, quick)
-        flying = app.endpoints[slow].answer(written(BODIES[slow]), b"")
-        assert not isinstance(flying, JsonResponse)
-        found = app.endpoints[path].answer(written(BODIES[path]), b"")
-        assert isinstance(found, JsonResponse)
-        assert given(path, found) is True
+        running = app.endpoints[slow].answer(written(BODIES[slow]), b"")
+        assert not isinstance(running, JsonResponse)
+        response = app.endpoints[path].answer(written(BODIES[path]), b"")
+        assert isinstance(response, JsonResponse)
+        assert is_positive(path, response) is True
         event.set()
-        await flying
+        await running
 
     asyncio.run(overload())
 
@@ -480,27 +480,27 @@ def test_overload_is_counted() -> None:
         policy, event = waiting("/authorize")
         app = create_app([policy], limits=Limits(max_in_flight=1, max_queue=1))
         endpoint, body = app.endpoints["/authorize"], written(BODIES["/authorize"])
-        flying, late = endpoint.answer(body, b""), endpoint.answer(body, b"timeout=10ms")
-        assert not isinstance(flying, JsonResponse)
+        running, late = endpoint.answer(body, b""), endpoint.answer(body, b"timeout=10ms")
+        assert not isinstance(running, JsonResponse)
         assert not isinstance(late, JsonResponse)
         endpoint.answer(body, b"")
-        shown = page(app.metrics.tally).decode()
-        assert "webhooks_reviews_in_flight 1.0\n" in shown
-        assert "webhooks_reviews_queued 1.0\n" in shown
+        text = page(app.metrics.tally).decode()
+        assert "webhooks_reviews_in_flight 1.0\n" in text
+        assert "webhooks_reviews_queued 1.0\n" in text
         await late
         event.set()
-        await flying
-        shown = page(app.metrics.tally).decode()
-        assert "webhooks_reviews_in_flight 0.0\n" in shown
-        assert "webhooks_reviews_queued 0.0\n" in shown
+        await running
+        text = page(app.metrics.tally).decode()
+        assert "webhooks_reviews_in_flight 0.0\n" in text
+        assert "webhooks_reviews_queued 0.0\n" in text
         for code in (429, 503):
-            assert f'{{code="{code}",kind="SubjectAccessReview",verdict="shed"}} 1.0' in shown
+            assert f'{{code="{code}",kind="SubjectAccessReview",verdict="shed"}} 1.0' in text
 
     asyncio.run(overload())
 
 
 def test_a_review_leaves_nothing_for_the_garbage_collector() -> None:
-    """Objects make thousands of values: what is not freed at once is collected at the cost of others' reviews."""
+    """An object consists of thousands of values. Collecting garbage would delay other reviews."""
 
     @mutating("pods")
     def uses_all(review: AdmissionReview) -> Any:

@@ -127,7 +127,7 @@ def test_a_review_and_its_policies(in_place: bool) -> None:
         "webhooks.verdict": "deny",
         "webhooks.code": 403,
         "webhooks.message": "no",
-        "webhooks.caller": "apiserver",
+        "webhooks.client": "apiserver",
     }
     for name, outcome in (("quick", "allow"), ("refusing", "deny")):
         span = spans[f"policy {name}"]
@@ -224,7 +224,7 @@ def test_mutating_policies() -> None:
 def test_nothing_is_traced_of_a_body_that_is_too_large() -> None:
     exporter = InMemorySpanExporter()
     app = WebhookApp(Registry([quick]), tracing=Tracing(SimpleSpanProcessor(exporter)))
-    answer = app.endpoints[VALIDATE].refuse(MalformedReview("too large", code=413), b"")
+    answer = app.endpoints[VALIDATE].reject(MalformedReview("too large", code=413), b"")
     assert answer.code == 413
     assert not exporter.get_finished_spans()
 

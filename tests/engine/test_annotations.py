@@ -1,3 +1,5 @@
+"""Warnings and audit annotations of several policies are merged, cleaned and cut."""
+
 import re
 from collections.abc import Mapping, Sequence
 
@@ -11,42 +13,42 @@ from webhooks.reviews.outcomes import Allow, Deny
 QUALIFIED_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 
 
-def noted(*outcomes: tuple[str, Allow]) -> Allow:
+def merge(*outcomes: tuple[str, Allow]) -> Allow:
     notes = ResponseNotes()
     for policy, outcome in outcomes:
         notes.add(policy, outcome)
-    return notes.on(Allow())
+    return notes.apply_to(Allow())
 
 
 def warnings_of(*warnings: str) -> Sequence[str]:
-    return noted(("p", Allow(warnings=warnings))).warnings
+    return merge(("p", Allow(warnings=warnings))).warnings
 
 
 def audit_of(*pairs: tuple[str, Mapping[str, str]]) -> Mapping[str, str]:
-    return noted(*((policy, Allow(audit=audit)) for policy, audit in pairs)).audit
+    return merge(*((policy, Allow(audit=audit)) for policy, audit in pairs)).audit
 
 
-def test_nothing_noted_changes_nothing() -> None:
+def test_no_notes_change_nothing() -> None:
     outcome = Allow()
-    assert ResponseNotes().on(outcome) is outcome
+    assert ResponseNotes().apply_to(outcome) is outcome
 
 
-def test_an_outcome_carries_what_was_noted_and_nothing_else() -> None:
+def test_notes_replace_those_of_the_outcome() -> None:
     notes = ResponseNotes()
     notes.add("first", Allow(warnings=["a"], audit={"k": "1"}))
     notes.add("second", Deny("no", warnings=["b"], audit={"l": "2"}))
-    denial = notes.on(Deny("no", warnings=["own"], audit={"own": "yes"}))
+    denial = notes.apply_to(Deny("no", warnings=["own"], audit={"own": "yes"}))
     assert (denial.warnings, denial.audit) == (["a", "b"], {"k": "1", "l": "2"})
     assert denial.message == "no"
-    assert ResponseNotes().on(Allow(warnings=["own"], audit={"own": "yes"})) == Allow(warnings=[])
+    assert ResponseNotes().apply_to(Allow(warnings=["own"], audit={"own": "yes"})) == Allow(warnings=[])
 
 
-def test_a_failure_is_noted_as_warning_and_annotation() -> None:
+def test_an_ignored_failure_is_a_warning_and_an_annotation() -> None:
     notes = ResponseNotes()
     notes.add_failure("broken")
-    outcome = notes.on(Allow())
-    assert outcome.warnings == ["policy 'broken' failed and was passed over"]
-    assert outcome.audit == {"broken.failed": "passed over"}
+    outcome = notes.apply_to(Allow())
+    assert outcome.warnings == ["policy 'broken' failed and was ignored"]
+    assert outcome.audit == {"broken.failed": "ignored"}
 
 
 @pytest.mark.parametrize(
@@ -62,11 +64,11 @@ def test_a_failure_is_noted_as_warning_and_annotation() -> None:
         (["\u00e9\u4e2d\U0001f600"], ["\u00e9\u4e2d\U0001f600"]),
     ],
 )
-def test_warnings_are_shown_as_the_caller_takes_them(given_: list[str], shown: list[str]) -> None:
+def test_warnings_are_cleaned(given_: list[str], shown: list[str]) -> None:
     assert list(warnings_of(*given_)) == shown
 
 
-def test_long_warnings_are_cut_only_where_they_are_too_much_together() -> None:
+def test_long_warnings_are_cut_if_all_together_are_too_long() -> None:
     long = "x" * MAX_WARNINGS
     assert warnings_of(long) == [long]
     assert warnings_of(long, "y") == ["x" * MAX_WARNING, "y"]
@@ -74,7 +76,7 @@ def test_long_warnings_are_cut_only_where_they_are_too_much_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "mended"),
+    ("key", "valid"),
     [
         ("why", "why"),
         ("a.b-c_D9", "a.b-c_D9"),
@@ -91,8 +93,8 @@ def test_long_warnings_are_cut_only_where_they_are_too_much_together() -> None:
         ("x" * 62 + "--", "x" * 62),
     ],
 )
-def test_a_key_that_no_audit_record_takes_is_mended(key: str, mended: str) -> None:
-    assert audit_of(("p", {key: "v"})) == {mended: "v"}
+def test_an_invalid_key_is_made_valid(key: str, valid: str) -> None:
+    assert audit_of(("p", {key: "v"})) == {valid: "v"}
 
 
 def test_a_long_value_is_cut() -> None:
@@ -100,7 +102,7 @@ def test_a_long_value_is_cut() -> None:
     assert audit_of(("p", {"k": "v" * MAX_ANNOTATION})) == {"k": "v" * MAX_ANNOTATION}
 
 
-def test_policies_that_use_one_key_are_told_apart() -> None:
+def test_the_same_key_of_two_policies_is_made_unique() -> None:
     assert audit_of(("one", {"k": "1"}), ("two", {"k": "2"})) == {"k": "1", "two.k": "2"}
     assert audit_of(("one", {"k": "1"}), ("two", {"k": "1"})) == {"k": "1"}
     assert audit_of(("one", {"a/b": "1", "a-b": "2"})) == {"a-b": "1", "one.a-b": "2"}
@@ -114,7 +116,7 @@ def test_policies_that_use_one_key_are_told_apart() -> None:
         [("one", {"x" * 60: "1"}), ("long-name", {"x" * 60: "2"}), ("long-name", {"x" * 61: "3", "x" * 62: "4"})],
     ],
 )
-def test_no_annotation_takes_the_place_of_another(pairs: list[tuple[str, dict[str, str]]]) -> None:
+def test_no_annotation_replaces_another(pairs: list[tuple[str, dict[str, str]]]) -> None:
     given_ = [value for _, audit in pairs for value in audit.values()]
     assert sorted(audit_of(*pairs).values()) == sorted(given_)
 
@@ -123,8 +125,8 @@ TEXTS = st.text(max_size=80)
 
 
 @given(st.lists(st.tuples(TEXTS, st.dictionaries(TEXTS, TEXTS, max_size=3), st.lists(TEXTS, max_size=3)), max_size=4))
-def test_whatever_is_noted_is_acceptable(outcomes: list[tuple[str, dict[str, str], list[str]]]) -> None:
-    outcome = noted(*((policy, Allow(audit=audit, warnings=warnings)) for policy, audit, warnings in outcomes))
+def test_all_notes_are_valid(outcomes: list[tuple[str, dict[str, str], list[str]]]) -> None:
+    outcome = merge(*((policy, Allow(audit=audit, warnings=warnings)) for policy, audit, warnings in outcomes))
     for key in outcome.audit:
         assert len(key) <= 63
         assert QUALIFIED_NAME.fullmatch(key)

@@ -1,4 +1,4 @@
-"""Whose turn it is; and what callers see of it, at a real server."""
+"""Slots and the queue; and the responses of an overloaded server."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -18,102 +18,102 @@ from ..support.servers import Gate, review, serving
 SOON = 0.01
 
 
-class Counted:
-    """Turns, and what their gauges say."""
+class Lab:
+    """A limiter and its gauges."""
 
     def __init__(self, in_flight: int, queue: int) -> None:
-        meters = MetricRegistry()
-        self.turns = ConcurrencyLimiter(Limits(max_in_flight=in_flight, max_queue=queue), meters)
-        self._meters = meters
+        metrics = MetricRegistry()
+        self.limiter = ConcurrencyLimiter(Limits(max_in_flight=in_flight, max_queue=queue), metrics)
+        self._metrics = metrics
 
     def gauges(self) -> tuple[float, float]:
-        found = [self._meters.by_name[f"webhooks_reviews_{name}"] for name in ("in_flight", "queued")]
-        flying, queued = (meter.values[()] for meter in found if isinstance(meter, Gauge))
-        return flying, queued
+        gauges = [self._metrics.by_name[f"webhooks_reviews_{name}"] for name in ("in_flight", "queued")]
+        in_flight, queued = (meter.values[()] for meter in gauges if isinstance(meter, Gauge))
+        return in_flight, queued
 
 
 def on_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
     return lambda: asyncio.run(asyncio.wait_for(test(), 5))
 
 
-def test_turns_come_at_once_while_there_are_any() -> None:
-    counted = Counted(2, 0)
-    assert counted.gauges() == (0, 0)
-    assert counted.turns.take() is None
-    assert not counted.turns.full
-    assert counted.turns.take() is None
-    assert counted.turns.full
-    assert counted.gauges() == (2, 0)
+def test_free_slots_are_acquired_immediately() -> None:
+    lab = Lab(2, 0)
+    assert lab.gauges() == (0, 0)
+    assert lab.limiter.acquire() is None
+    assert not lab.limiter.is_saturated
+    assert lab.limiter.acquire() is None
+    assert lab.limiter.is_saturated
+    assert lab.gauges() == (2, 0)
     with pytest.raises(Overloaded):
-        counted.turns.take()
-    counted.turns.give_back()
-    assert not counted.turns.full
-    assert counted.gauges() == (1, 0)
-    assert counted.turns.take() is None
+        lab.limiter.acquire()
+    lab.limiter.release()
+    assert not lab.limiter.is_saturated
+    assert lab.gauges() == (1, 0)
+    assert lab.limiter.acquire() is None
 
 
 @on_loop
-async def test_others_wait_in_order() -> None:
-    counted = Counted(1, 2)
-    turns, came = counted.turns, []
-    assert turns.take() is None
+async def test_slots_are_passed_on_in_order() -> None:
+    lab = Lab(1, 2)
+    limiter, order = lab.limiter, []
+    assert limiter.acquire() is None
 
-    async def wait(name: str, turn: asyncio.Future[None] | None) -> None:
-        assert turn is not None
-        await turns.wait(turn, perf_counter() + 5)
-        came.append(name)
+    async def wait(name: str, slot: asyncio.Future[None] | None) -> None:
+        assert slot is not None
+        await limiter.wait(slot, perf_counter() + 5)
+        order.append(name)
 
-    tasks = [asyncio.create_task(wait(name, turns.take())) for name in "ab"]
-    assert turns.full
-    assert counted.gauges() == (1, 2)
+    tasks = [asyncio.create_task(wait(name, limiter.acquire())) for name in "ab"]
+    assert limiter.is_saturated
+    assert lab.gauges() == (1, 2)
     with pytest.raises(Overloaded):
-        turns.take()
+        limiter.acquire()
     for number in (1, 2):
-        turns.give_back()
+        limiter.release()
         await tasks[number - 1]
-        assert came == ["a", "b"][:number]
-        assert counted.gauges() == (1, 2 - number)
-        assert not turns.full
-    turns.give_back()
-    assert counted.gauges() == (0, 0)
+        assert order == ["a", "b"][:number]
+        assert lab.gauges() == (1, 2 - number)
+        assert not limiter.is_saturated
+    limiter.release()
+    assert lab.gauges() == (0, 0)
 
 
 @on_loop
-async def test_a_turn_that_does_not_come_in_time() -> None:
-    counted = Counted(1, 2)
-    turns = counted.turns
-    assert turns.take() is None
-    late, next_ = turns.take(), turns.take()
+async def test_a_slot_that_is_not_released_in_time() -> None:
+    lab = Lab(1, 2)
+    limiter = lab.limiter
+    assert limiter.acquire() is None
+    late, next_ = limiter.acquire(), limiter.acquire()
     assert late is not None
     assert next_ is not None
     for deadline in (perf_counter() + SOON, perf_counter() - 1):
         if late.cancelled():
-            late = turns.take()
+            late = limiter.acquire()
             assert late is not None
         with pytest.raises(Overloaded):
-            await turns.wait(late, deadline)
-    assert counted.gauges() == (1, 1)
-    turns.give_back()
-    await turns.wait(next_, perf_counter() + 5)
-    assert counted.gauges() == (1, 0)
+            await limiter.wait(late, deadline)
+    assert lab.gauges() == (1, 1)
+    limiter.release()
+    await limiter.wait(next_, perf_counter() + 5)
+    assert lab.gauges() == (1, 0)
 
 
 @on_loop
-async def test_whoever_goes_while_waiting_leaves_the_queue() -> None:
-    counted = Counted(1, 1)
-    turn = counted.turns.take() or counted.turns.take()
-    assert turn is not None
-    task = asyncio.create_task(counted.turns.wait(turn, perf_counter() + 5))
+async def test_a_cancelled_review_leaves_the_queue() -> None:
+    lab = Lab(1, 1)
+    slot = lab.limiter.acquire() or lab.limiter.acquire()
+    assert slot is not None
+    task = asyncio.create_task(lab.limiter.wait(slot, perf_counter() + 5))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert counted.gauges() == (1, 0)
-    counted.turns.give_back()
-    assert counted.gauges() == (0, 0)
+    assert lab.gauges() == (1, 0)
+    lab.limiter.release()
+    assert lab.gauges() == (0, 0)
 
 
-def test_overload_at_a_server(tmp_path: Path) -> None:
+def test_an_overloaded_server(tmp_path: Path) -> None:
     path = "/admission/validate"
     with (
         serving(tmp_path, "--max-in-flight", 1, "--max-queue", 1) as server,

@@ -1,3 +1,5 @@
+"""Where policies run, their deadlines, and how fast policies become inline."""
+
 import asyncio
 import gc
 import math
@@ -8,13 +10,12 @@ from typing import Any
 import pytest
 
 from webhooks import Allow, Decision, validating
-from webhooks.engine import executor
-from webhooks.engine import invocation as calls
+from webhooks.engine import executor, invocation
 from webhooks.engine.executor import (
+    FAST,
     MAX_OVERRUN,
     MAX_PROMOTE_AFTER,
     PROMOTE_AFTER,
-    QUICK,
     SLOW,
     InlineState,
     PolicyExecutor,
@@ -26,11 +27,11 @@ from webhooks.observability.metrics import MetricRegistry
 from ..support.builders import AnyPolicy, promote
 
 NEVER = math.inf
-SOON = 0.02  # seconds, of the deadlines that are to be missed
+SOON = 0.02  # seconds; a deadline that is missed
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock that advances only by assignment."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -43,34 +44,34 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(executor, "perf_counter", clock)
-    monkeypatch.setattr(calls, "perf_counter", clock)
+    monkeypatch.setattr(invocation, "perf_counter", clock)
     return clock
 
 
 @pytest.fixture
 def gate() -> Iterator[threading.Event]:
-    """What policies wait for that do not answer in time; open at the end, so that no thread is left."""
+    """An event for policies to wait for. It is set at the end, so that no thread is left."""
     gate = threading.Event()
     yield gate
     gate.set()
 
 
 class Lab:
-    """A runner, and what it told of its policies."""
+    """An executor, and the changes that it reported."""
 
     def __init__(self, *policies: AnyPolicy) -> None:
-        self.told: list[tuple[str, bool, int]] = []
+        self.changes: list[tuple[str, bool, int]] = []
         self.idle = threading.Event()
-        self.runner = PolicyExecutor(policies, self.tell, MetricRegistry())
+        self.executor = PolicyExecutor(policies, self.on_change, MetricRegistry())
 
-    def tell(self, name: str, pace: InlineState) -> None:
-        self.told.append((name, pace.in_place, pace.overrun))
-        if not pace.overrun:
+    def on_change(self, name: str, state: InlineState) -> None:
+        self.changes.append((name, state.is_inline, state.overrun))
+        if not state.overrun:
             self.idle.set()
 
     async def run(self, policy: AnyPolicy, review: Any = None, *, within: float = NEVER) -> Result:
         deadline = within if math.isinf(within) else executor.perf_counter() + within
-        return await asyncio.wait_for(self.runner.run(policy, review, deadline), 10)
+        return await asyncio.wait_for(self.executor.run(policy, review, deadline), 10)
 
 
 def run(policy: AnyPolicy, *, within: float = NEVER) -> Result:
@@ -82,38 +83,38 @@ def make(function: Callable[[Any], Any], **options: Any) -> AnyPolicy:
 
 
 @pytest.mark.parametrize(
-    ("calls", "score", "in_place"),
+    ("calls", "score", "is_inline"),
     [
         ([], 0, False),
         ([0] * (PROMOTE_AFTER - 1), PROMOTE_AFTER - 1, False),
         ([0] * PROMOTE_AFTER, PROMOTE_AFTER, True),
-        ([QUICK] * 200, 0, False),
-        ([QUICK, *[0] * PROMOTE_AFTER], PROMOTE_AFTER, True),
-        ([*[0] * PROMOTE_AFTER, QUICK], PROMOTE_AFTER - 1, False),
+        ([FAST] * 200, 0, False),
+        ([FAST, *[0] * PROMOTE_AFTER], PROMOTE_AFTER, True),
+        ([*[0] * PROMOTE_AFTER, FAST], PROMOTE_AFTER - 1, False),
         ([0, 1] * 500, 0, False),
         ([0, 0, 1] * 500, 500, True),
     ],
 )
-def test_quick_calls_promote_and_others_take_it_back(calls: list[float], score: int, in_place: bool) -> None:
-    pace = InlineState()
+def test_fast_calls_promote_and_slow_calls_undo_it(calls: list[float], score: int, is_inline: bool) -> None:
+    state = InlineState()
     for seconds in calls:
-        pace.called_in_thread(seconds)
-    assert (pace.score, pace.in_place) == (score, in_place)
+        state.record_thread_call(seconds)
+    assert (state.score, state.is_inline) == (score, is_inline)
 
 
-def test_each_slow_call_in_place_doubles_what_it_takes_to_be_promoted() -> None:
-    pace = InlineState()
-    bars = []
+def test_each_slow_inline_call_doubles_the_threshold() -> None:
+    state = InlineState()
+    thresholds = []
     for _ in range(8):
-        pace.score = pace.promote_after
-        pace.slow_in_place()
-        assert (pace.in_place, pace.score) == (False, 0)
-        bars.append(pace.promote_after)
-    assert bars == [200, 400, 800, 1600, 3200, 3200, 3200, 3200]
+        state.score = state.promote_after
+        state.record_slow_inline_call()
+        assert (state.is_inline, state.score) == (False, 0)
+        thresholds.append(state.promote_after)
+    assert thresholds == [200, 400, 800, 1600, 3200, 3200, 3200, 3200]
     assert MAX_PROMOTE_AFTER == 3200
 
 
-def test_a_quick_policy_moves_from_threads_into_place_and_back(clock: Clock) -> None:
+def test_a_fast_policy_runs_inline_until_it_is_slow(clock: Clock) -> None:
     threads: list[bool] = []
 
     def policy(seconds: float) -> Decision:
@@ -125,7 +126,7 @@ def test_a_quick_policy_moves_from_threads_into_place_and_back(clock: Clock) -> 
     lab = Lab(policy_)
 
     async def called(times: int, seconds: float = 0.0) -> bool:
-        """Whether all of the calls were in threads; none if none of them was."""
+        """Return whether the calls ran in threads."""
         threads.clear()
         for _ in range(times):
             assert (await lab.run(policy_, seconds)).outcome == Allow()
@@ -133,24 +134,24 @@ def test_a_quick_policy_moves_from_threads_into_place_and_back(clock: Clock) -> 
         return threads[0]
 
     async def scenario() -> None:
-        assert not lab.runner.in_place([policy_])
+        assert not lab.executor.are_inline([policy_])
         assert await called(PROMOTE_AFTER)
-        assert lab.told == [("p", True, 0)]
-        assert lab.runner.in_place([policy_])
+        assert lab.changes == [("p", True, 0)]
+        assert lab.executor.are_inline([policy_])
         assert not await called(50)
         assert not await called(1, SLOW * 0.9)
         assert not await called(1)
         assert not await called(1, SLOW * 1.1)
-        assert lab.told == [("p", True, 0), ("p", False, 0)]
-        assert not lab.runner.in_place([policy_])
+        assert lab.changes == [("p", True, 0), ("p", False, 0)]
+        assert not lab.executor.are_inline([policy_])
         assert await called(2 * PROMOTE_AFTER)
         assert not await called(1)
-        assert lab.told == [("p", True, 0), ("p", False, 0), ("p", True, 0)]
+        assert lab.changes == [("p", True, 0), ("p", False, 0), ("p", True, 0)]
 
     asyncio.run(scenario())
 
 
-def test_what_is_told_of_a_policy_is_how_it_runs(clock: Clock, gate: threading.Event) -> None:
+def test_the_reported_state_is_the_actual_state(clock: Clock, gate: threading.Event) -> None:
     def policy(slow: bool) -> Decision:
         if slow:
             gate.wait()
@@ -165,23 +166,23 @@ def test_what_is_told_of_a_policy_is_how_it_runs(clock: Clock, gate: threading.E
         await asyncio.sleep(0)
         for _ in range(PROMOTE_AFTER):
             await lab.run(policy_, False)
-        assert lab.told[-1] == ("p", True, 0)
+        assert lab.changes[-1] == ("p", True, 0)
         gate.set()
         await straggler
-        assert lab.told[-1] == ("p", lab.runner.in_place([policy_]), 0)
+        assert lab.changes[-1] == ("p", lab.executor.are_inline([policy_]), 0)
 
     asyncio.run(scenario())
 
 
-def test_policies_run_in_place_together_or_not_at_all() -> None:
+def test_policies_run_inline_together_or_not_at_all() -> None:
     one, two = make(allowing()).with_name("one"), make(allowing()).with_name("two")
-    runner = Lab(one, two).runner
-    promote(runner, one)
-    assert runner.in_place([one])
-    assert not runner.in_place([one, two])
-    assert runner.in_place([])
-    promote(runner, two)
-    assert runner.in_place([one, two])
+    executor_ = Lab(one, two).executor
+    promote(executor_, one)
+    assert executor_.are_inline([one])
+    assert not executor_.are_inline([one, two])
+    assert executor_.are_inline([])
+    promote(executor_, two)
+    assert executor_.are_inline([one, two])
 
 
 def allowing() -> Callable[[Any], Decision]:
@@ -191,7 +192,7 @@ def allowing() -> Callable[[Any], Decision]:
     return policy
 
 
-def test_a_coroutine_function_runs_on_the_loop_however_quick_it_is(clock: Clock) -> None:
+def test_a_coroutine_function_is_never_inline(clock: Clock) -> None:
     async def policy(review: Any) -> Decision:
         assert threading.current_thread() is threading.main_thread()
         return Allow()
@@ -204,11 +205,11 @@ def test_a_coroutine_function_runs_on_the_loop_however_quick_it_is(clock: Clock)
             assert (await lab.run(policy_)).failure is None
 
     asyncio.run(scenario())
-    assert lab.told == []
-    assert not lab.runner.in_place([policy_])
+    assert lab.changes == []
+    assert not lab.executor.are_inline([policy_])
 
 
-def test_the_seconds_of_a_call_are_told(clock: Clock) -> None:
+def test_the_duration_of_a_call_is_measured(clock: Clock) -> None:
     def now(review: Any) -> Decision:
         clock.now += 0.5
         return Allow()
@@ -222,11 +223,11 @@ def test_the_seconds_of_a_call_are_told(clock: Clock) -> None:
 
     for function in (now, later, failing):
         assert run(make(function)).seconds == 0.5
-        assert run_in_place(make(function if function is not later else now)).seconds == 0.5
+        assert run_inline(make(function if function is not later else now)).seconds == 0.5
 
 
-def run_in_place(policy: AnyPolicy, *, within: float = NEVER) -> Result:
-    return Lab(policy).runner.run_in_place(policy, None, executor.perf_counter() + within)
+def run_inline(policy: AnyPolicy, *, within: float = NEVER) -> Result:
+    return Lab(policy).executor.run_inline(policy, None, executor.perf_counter() + within)
 
 
 @pytest.mark.parametrize(
@@ -238,22 +239,22 @@ def run_in_place(policy: AnyPolicy, *, within: float = NEVER) -> Result:
         (1.0, 0.5, NEVER, True),
         (1.0, 2.0, 0.5, True),
         (1.0, 2.0, 3.0, False),
-        (0.001, None, 0.0005, False),  # nobody was kept waiting
+        (0.001, None, 0.0005, False),  # too fast to delay anything
     ],
 )
-def test_in_place_a_policy_has_the_least_of_its_own_time_and_the_review_s(
+def test_an_inline_policy_has_the_earlier_of_both_deadlines(
     clock: Clock, seconds: float, timeout: float | None, within: float, late: bool
 ) -> None:
     def policy(review: Any) -> Decision:
         clock.now += seconds
         return Allow()
 
-    result = run_in_place(make(policy, timeout=timeout), within=within)
+    result = run_inline(make(policy, timeout=timeout), within=within)
     assert isinstance(result.failure, PolicyTimeout) is late
     assert result.outcome == (None if late else Allow())
 
 
-Ways = Callable[[threading.Event], Callable[[Any], Any]]
+Blocker = Callable[[threading.Event], Callable[[Any], Any]]
 
 
 def blocking(gate: threading.Event) -> Callable[[Any], Any]:
@@ -272,17 +273,17 @@ def waiting(gate: threading.Event) -> Callable[[Any], Any]:
     return policy
 
 
-@pytest.mark.parametrize("way", [blocking, waiting])
+@pytest.mark.parametrize("blocker", [blocking, waiting])
 @pytest.mark.parametrize(
     ("timeout", "within"), [(SOON, NEVER), (30, SOON), (None, SOON), (SOON, 30), (None, -1), (None, 0)]
 )
-def test_a_policy_has_the_least_of_its_own_time_and_the_review_s(
-    gate: threading.Event, way: Ways, timeout: float | None, within: float
+def test_a_policy_has_the_earlier_of_both_deadlines(
+    gate: threading.Event, blocker: Blocker, timeout: float | None, within: float
 ) -> None:
-    result = run_then(gate, make(way(gate), timeout=timeout), within)
+    result = run_then(gate, make(blocker(gate), timeout=timeout), within)
     assert result.outcome is None
     assert isinstance(result.failure, PolicyTimeout)
-    assert str(result.failure) == "policy 'p' did not answer in time"
+    assert str(result.failure) == "policy 'p' timed out"
     assert max(0.0, min(timeout or NEVER, within)) <= result.seconds < 5
 
 
@@ -292,7 +293,7 @@ def run_then(gate: threading.Event, policy: AnyPolicy, within: float) -> Result:
     return result
 
 
-def test_threads_past_their_deadline_are_counted_bounded_and_given_back(gate: threading.Event) -> None:
+def test_threads_past_their_deadline_are_limited(gate: threading.Event) -> None:
     calls: list[Any] = []
 
     def policy(review: Any) -> Decision:
@@ -306,24 +307,24 @@ def test_threads_past_their_deadline_are_counted_bounded_and_given_back(gate: th
     async def scenario() -> None:
         for count in range(1, MAX_OVERRUN + 1):
             assert isinstance((await lab.run(stuck, within=SOON)).failure, PolicyTimeout)
-            assert lab.told[-1] == ("p", False, count)
-            assert lab.runner.busy
-        refused = await lab.run(stuck)
-        assert isinstance(refused.failure, PolicyTimeout)
-        assert "still busy with 8 reviews" in str(refused.failure)
+            assert lab.changes[-1] == ("p", False, count)
+            assert lab.executor.is_busy
+        rejected = await lab.run(stuck)
+        assert isinstance(rejected.failure, PolicyTimeout)
+        assert "8 of its calls still run" in str(rejected.failure)
         assert len(calls) == MAX_OVERRUN
         assert (await lab.run(other)).outcome == Allow()
         lab.idle.clear()
         gate.set()
         assert await asyncio.to_thread(lab.idle.wait, 5)
-        assert lab.runner.paces[stuck].overrun == 0
-        assert not lab.runner.busy
+        assert lab.executor.inline_states[stuck].overrun == 0
+        assert not lab.executor.is_busy
         assert (await lab.run(stuck)).outcome == Allow()
 
     asyncio.run(scenario())
 
 
-def test_a_call_that_never_got_a_thread_keeps_none(monkeypatch: pytest.MonkeyPatch, gate: threading.Event) -> None:
+def test_a_call_that_never_got_a_thread_does_not_count(monkeypatch: pytest.MonkeyPatch, gate: threading.Event) -> None:
     monkeypatch.setattr(executor, "THREADS", 1)
     calls: list[Any] = []
 
@@ -337,7 +338,7 @@ def test_a_call_that_never_got_a_thread_keeps_none(monkeypatch: pytest.MonkeyPat
     async def scenario() -> None:
         assert isinstance((await lab.run(first, within=SOON)).failure, PolicyTimeout)
         assert isinstance((await lab.run(second, within=SOON)).failure, PolicyTimeout)
-        assert lab.runner.paces[second].overrun == 0
+        assert lab.executor.inline_states[second].overrun == 0
         gate.set()
         assert (await lab.run(first)).outcome == Allow()
         assert calls == []
@@ -345,7 +346,7 @@ def test_a_call_that_never_got_a_thread_keeps_none(monkeypatch: pytest.MonkeyPat
     asyncio.run(scenario())
 
 
-def test_a_thread_whose_caller_is_gone_is_counted_too(gate: threading.Event) -> None:
+def test_a_thread_whose_review_was_cancelled_counts(gate: threading.Event) -> None:
     policy = make(blocking(gate))
     lab = Lab(policy)
 
@@ -355,7 +356,7 @@ def test_a_thread_whose_caller_is_gone_is_counted_too(gate: threading.Event) -> 
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert lab.runner.paces[policy].overrun == 1
+        assert lab.executor.inline_states[policy].overrun == 1
         lab.idle.clear()
         gate.set()
         assert await asyncio.to_thread(lab.idle.wait, 5)
@@ -379,14 +380,14 @@ def test_a_coroutine_past_its_deadline_is_cancelled() -> None:
         assert isinstance((await lab.run(policy_, within=SOON)).failure, PolicyTimeout)
         await asyncio.sleep(0)
         assert seen == ["cancelled"]
-        assert lab.runner.paces[policy_].overrun == 0
+        assert lab.executor.inline_states[policy_].overrun == 0
 
     policy_ = make(policy)
     asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("ending", [None, ValueError("late"), SystemExit(1)], ids=repr)
-def test_a_coroutine_that_refuses_to_end_keeps_nobody_waiting(ending: BaseException | None) -> None:
+def test_a_coroutine_that_ignores_cancellation_is_not_awaited(ending: BaseException | None) -> None:
     release = asyncio.Event()
     ended = asyncio.Event()
 
@@ -412,10 +413,10 @@ def test_a_coroutine_that_refuses_to_end_keeps_nobody_waiting(ending: BaseExcept
         await asyncio.sleep(0)
 
     asyncio.run(scenario())
-    gc.collect()  # an exception that nobody took would be told now, and fail the test
+    gc.collect()  # an exception that was never retrieved would be logged now, and fail the test
 
 
-def test_a_coroutine_whose_caller_is_gone_is_cancelled() -> None:
+def test_a_coroutine_whose_review_was_cancelled_is_cancelled() -> None:
     seen: list[str] = []
 
     async def policy(review: Any) -> Decision:
@@ -452,14 +453,14 @@ def test_a_coroutine_that_cancels_itself_has_failed() -> None:
     assert result.failure is not None
 
 
-def test_a_coroutine_that_was_never_begun_is_closed() -> None:
+def test_a_coroutine_that_was_never_awaited_is_closed() -> None:
     def policy(review: Any) -> Awaitable[Decision]:
         return later()
 
     async def later() -> Decision:
         return Allow()
 
-    for result in (run(make(policy)), run_in_place(make(policy))):
+    for result in (run(make(policy)), run_inline(make(policy))):
         assert result.outcome is None
         assert "returned a value of type coroutine" in str(result.failure)
     gc.collect()  # a coroutine that was not closed would warn now, and fail the test

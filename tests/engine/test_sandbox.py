@@ -1,4 +1,4 @@
-"""Confinement: what a process can do no more; each case in a process of its own."""
+"""The restrictions of a process; each test starts a process of its own."""
 
 import signal
 import subprocess
@@ -12,7 +12,7 @@ from ..support.servers import SECONDS, await_true
 BEGIN = """
 import os, signal, subprocess, threading, time
 from webhooks.engine import sandbox
-sandbox.confine()
+sandbox.apply()
 """
 
 
@@ -30,49 +30,49 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
         ("bytearray(sandbox.MEMORY)", "MemoryError"),
     ],
 )
-def test_what_is_refused(code: str, error: str) -> None:
-    ended = run(code)
-    assert ended.returncode == 1
-    assert error in ended.stderr.splitlines()[-1]
+def test_forbidden_operations_fail(code: str, error: str) -> None:
+    result = run(code)
+    assert result.returncode == 1
+    assert error in result.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
     "code",
     [
-        "thread = threading.Thread(target=print, args=('well',)); thread.start(); thread.join()",
-        "bytearray(sandbox.MEMORY // 2); print('well')",
-        "os.kill(os.getpid(), signal.SIGTERM); os.kill(os.getpid(), signal.SIGINT); print('well')",
-        "os.execv('/bin/echo', ['echo', 'well'])",
+        "thread = threading.Thread(target=print, args=('ok',)); thread.start(); thread.join()",
+        "bytearray(sandbox.MEMORY // 2); print('ok')",
+        "os.kill(os.getpid(), signal.SIGTERM); os.kill(os.getpid(), signal.SIGINT); print('ok')",
+        "os.execv('/bin/echo', ['echo', 'ok'])",
     ],
 )
-def test_what_is_let_be(code: str) -> None:
-    ended = run(code)
-    assert (ended.returncode, ended.stdout) == (0, "well\n")
+def test_other_operations_work(code: str) -> None:
+    result = run(code)
+    assert (result.returncode, result.stdout) == (0, "ok\n")
 
 
-def test_what_it_starts_is_confined_as_well() -> None:
-    ended = run("os.execv('/bin/sh', ['sh', '-c', 'true | true || echo refused'])")
-    assert "well" not in ended.stdout
-    assert ended.returncode != 0
+def test_the_restrictions_are_inherited() -> None:
+    result = run("os.execv('/bin/sh', ['sh', '-c', 'true | true || echo refused'])")
+    assert "ok" not in result.stdout
+    assert result.returncode != 0
 
 
-def test_computing_ends_when_it_was_allowed_no_more() -> None:
-    ended = run("sandbox.allow_computing(-1.5)\nwhile True: pass")
-    assert ended.returncode == -signal.SIGXCPU
+def test_the_cpu_limit_kills_the_process() -> None:
+    result = run("sandbox.set_cpu_limit(-1.5)\nwhile True: pass")
+    assert result.returncode == -signal.SIGXCPU
 
 
-def test_computing_for_long_is_allowed_again_and_again() -> None:
-    ended = run("""
+def test_the_cpu_limit_can_be_extended() -> None:
+    result = run("""
 for _ in range(4):
-    sandbox.allow_computing(0)
+    sandbox.set_cpu_limit(0)
     end = time.process_time() + 0.4
     while time.process_time() < end: pass
-print("well")
+print("ok")
 """)
-    assert ended.stdout == "well\n"
+    assert result.stdout == "ok\n"
 
 
-def test_it_dies_with_its_parent() -> None:
+def test_the_process_dies_with_its_parent() -> None:
     parent = subprocess.Popen(
         [
             sys.executable,
@@ -89,5 +89,5 @@ def test_it_dies_with_its_parent() -> None:
         child = int(parent.stdout.readline())
         parent.kill()
         parent.wait(SECONDS)
-        assert parent.stdout.read() == ""  # nobody holds it open any more
-    await_true(lambda: not Path(f"/proc/{child}").exists(), "it has ended")
+        assert parent.stdout.read() == ""  # no process has it open any more
+    await_true(lambda: not Path(f"/proc/{child}").exists(), "it has exited")

@@ -1,4 +1,4 @@
-"""An object's way through its stages, and what asks policies where no server does."""
+"""The phases of an API server, and dispatchers without a server."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -9,15 +9,15 @@ import pytest
 
 from webhooks import Allow, validating
 from webhooks.engine.dispatcher import Verdict
-from webhooks.engine.standalone import admit, dispatcher
+from webhooks.engine.standalone import build_dispatcher, run_admission
 from webhooks.errors import ConfigurationError
 
 from ..support.builders import admission_body, admission_review, pod
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a stage is to come to."""
+class Phase:
+    """The result of a phase."""
 
     allowed: bool | None
     patch: Sequence[Mapping[str, Any]] = ()
@@ -26,49 +26,49 @@ class Said:
 LABELLED = ({"op": "add", "path": "/metadata/labels", "value": {"a": "b"}},)
 
 
-def way(body: dict[str, Any], *saying: Said) -> tuple[list[tuple[str, Any]], list[Said], Any]:
-    """Which stages are asked about which objects, and what comes of it."""
-    asked = []
-    said = iter(saying)
+def run_phases(body: dict[str, Any], *phases: Phase) -> tuple[list[tuple[str, Any]], list[Phase], Any]:
+    """Return the calls (kind and object), the results of the phases, and the final object."""
+    calls = []
+    remaining = iter(phases)
 
-    async def ask(kind: str, body: Mapping[str, Any]) -> Said:
-        asked.append((kind, body["request"]["object"]))
-        return next(said)
+    async def evaluate(kind: str, body: Mapping[str, Any]) -> Phase:
+        calls.append((kind, body["request"]["object"]))
+        return next(remaining)
 
-    return asked, *asyncio.run(admit(body, ask))
+    return calls, *asyncio.run(run_admission(body, evaluate))
 
 
-def test_validating_policies_see_what_mutating_ones_leave() -> None:
+def test_validating_policies_get_the_mutated_object() -> None:
     body, changed = admission_body("CREATE", pod()), pod(labels={"a": "b"})
-    first, second = Said(True, LABELLED), Said(True)
-    assert way(body, first, second) == ([("mutating", pod()), ("validating", changed)], [first, second], changed)
+    first, second = Phase(True, LABELLED), Phase(True)
+    assert run_phases(body, first, second) == ([("mutating", pod()), ("validating", changed)], [first, second], changed)
     assert body == admission_body("CREATE", pod())
 
 
-def test_an_object_that_nobody_changes() -> None:
-    asked, _, left = way(admission_body("CREATE", pod()), Said(True), Said(True))
-    assert (asked, left) == ([("mutating", pod()), ("validating", pod())], pod())
-    assert way(admission_body("DELETE", old=pod()), Said(True), Said(True))[2] is None
+def test_an_unchanged_object() -> None:
+    calls, _, final = run_phases(admission_body("CREATE", pod()), Phase(True), Phase(True))
+    assert (calls, final) == ([("mutating", pod()), ("validating", pod())], pod())
+    assert run_phases(admission_body("DELETE", old=pod()), Phase(True), Phase(True))[2] is None
 
 
 @pytest.mark.parametrize("allowed", [False, None])
-def test_what_is_not_allowed_goes_no_further(allowed: bool | None) -> None:
-    body, refusal = admission_body("CREATE", pod()), Said(allowed)
-    assert way(body, refusal) == ([("mutating", pod())], [refusal], None)
-    assert way(body, Said(True, LABELLED), refusal)[1:] == ([Said(True, LABELLED), refusal], None)
+def test_a_denial_ends_the_phases(allowed: bool | None) -> None:
+    body, denial = admission_body("CREATE", pod()), Phase(allowed)
+    assert run_phases(body, denial) == ([("mutating", pod())], [denial], None)
+    assert run_phases(body, Phase(True, LABELLED), denial)[1:] == ([Phase(True, LABELLED), denial], None)
 
 
-def test_a_dispatcher_asks_by_itself() -> None:
+def test_a_dispatcher_runs_policies() -> None:
     policy = validating("pods", name="some")(lambda review: Allow(warnings=["asked"]))
 
     async def decided() -> Verdict:
-        asked = dispatcher([policy])
-        await asked.runner.start()
-        found = asked.decide("validating", admission_review("CREATE", pod()))
-        verdict = found if isinstance(found, Verdict) else await found
-        await asked.runner.close()
+        dispatcher = build_dispatcher([policy])
+        await dispatcher.executor.start()
+        decision = dispatcher.decide("validating", admission_review("CREATE", pod()))
+        verdict = decision if isinstance(decision, Verdict) else await decision
+        await dispatcher.executor.close()
         return verdict
 
     assert asyncio.run(decided()).outcome == Allow(warnings=["asked"])
     with pytest.raises(ConfigurationError, match="two policies are named"):
-        dispatcher([policy, policy.with_name("some")])
+        build_dispatcher([policy, policy.with_name("some")])

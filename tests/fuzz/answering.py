@@ -40,8 +40,8 @@ def endpoints() -> Iterator[Endpoints]:
         file = Path(folder) / "policies.py"
         file.write_text(POLICIES)
         app = WebhookApp(load([os.fspath(file)]))
-        for pace in app.runner.paces.values():
-            pace.in_place = True
+        for pace in app.runner.inline_states.values():
+            pace.is_inline = True
         logging.disable(logging.WARNING)
         try:
             yield Endpoints(runner, app)

@@ -62,7 +62,7 @@ def test_recorded_requests_never_fail(path: Path, group: str) -> None:
         if not (policy.match.matches_resource(review) and policy.match.matches(review)):
             continue
         matched += 1
-        verdict: Verdict = decide(review, policy, in_place=True)
+        verdict: Verdict = decide(review, policy, inline=True)
         assert verdict.results[0].failure is None
         response = reply(policy.kind, review, verdict)
         if codec is admission_codec.CODEC:

@@ -12,11 +12,11 @@ import pytest
 
 from webhooks.reviews.kinds import Kind
 
-from ..engine.test_dispatcher import INAPPLICABLE, RUBBISH, misshapen
 from ..fuzz.bodies import PATHS as RECORDED_PATHS
 from ..support.builders import Json, access_body, admission_body, image_body, pod, recorded, token_body, written
 from ..support.caller import accept_admission, accept_authentication, accept_authorization, accept_images
 from ..support.clients import metric_samples
+from ..support.policies import INVALID_CHANGES, INVALID_VALUES, invalid_outcomes
 from ..support.servers import Connection, Gate, Reply, Server, await_true, review, serving
 from .figures import Figure, Size
 
@@ -66,11 +66,9 @@ def came_to(kind: Kind, sent: Json, reply: Reply) -> str:
         said = "denied" if answer.get("denied") else "no opinion"
         return "allowed" if answer["allowed"] else said
     if answer["allowed"]:
-        passed_over = "passed over" in answer.get("auditAnnotations", {}).values()
-        assert kind == "image_policy" or passed_over == any(
-            "passed over" in said for said in answer.get("warnings", [])
-        )
-        return "passed over" if passed_over else "allowed"
+        ignored = "ignored" in answer.get("auditAnnotations", {}).values()
+        assert kind == "image_policy" or ignored == any("ignored" in said for said in answer.get("warnings", []))
+        return "ignored" if ignored else "allowed"
     return "denied" if kind == "image_policy" else f"denied {answer['status']['code']}"
 
 
@@ -115,7 +113,11 @@ def images(review):
 
 def rubbish(kind: Kind) -> list[Any]:
     """What policies of a kind must not answer."""
-    return [*RUBBISH.values(), *misshapen(kind), *(INAPPLICABLE.values() if kind == "mutating" else ())]
+    return [
+        *INVALID_VALUES.values(),
+        *invalid_outcomes(kind),
+        *(INVALID_CHANGES.values() if kind == "mutating" else ()),
+    ]
 
 
 @pytest.mark.parametrize("isolation", [False, True], ids=["in the server", "isolated"])
@@ -155,16 +157,16 @@ what happens                      | on_error | mutating    | validating  | image
 ----------------------------------|----------|-------------|-------------|-------------|------------|----------------
 a policy raises                   | unset    | denied 500  | denied 500  | denied      | HTTP 500   | HTTP 500
                                   | deny     | denied 500  | denied 500  | denied      | denied     | unauthenticated
-                                  | allow    | passed over | passed over | passed over | no opinion |
+                                  | allow    | ignored     | ignored     | ignored     | no opinion |
 a policy answers rubbish          | unset    | denied 500  | denied 500  | denied      | HTTP 500   | HTTP 500
                                   | deny     | denied 500  | denied 500  | denied      | denied     | unauthenticated
-                                  | allow    | passed over | passed over | passed over | no opinion |
+                                  | allow    | ignored     | ignored     | ignored     | no opinion |
 a policy is late                  | unset    | denied 504  | denied 504  | denied      | HTTP 500   | HTTP 500
                                   | deny     | denied 504  | denied 504  | denied      | denied     | unauthenticated
-                                  | allow    | passed over | passed over | passed over | no opinion |
+                                  | allow    | ignored     | ignored     | ignored     | no opinion |
 a policy's process dies           | unset    | denied 500  | denied 500  | denied      | HTTP 500   | HTTP 500
                                   | deny     | denied 500  | denied 500  | denied      | denied     | unauthenticated
-                                  | allow    | passed over | passed over | passed over | no opinion |
+                                  | allow    | ignored     | ignored     | ignored     | no opinion |
 the body is cut                   | any      | denied 400  | denied 400  | HTTP 400    | HTTP 400   | HTTP 400
 the body is no review             | any      | HTTP 400    | HTTP 400    | HTTP 400    | HTTP 400   | HTTP 400
 the body is nested too deep       | any      | denied 422  | denied 422  | HTTP 422    | HTTP 422   | HTTP 422

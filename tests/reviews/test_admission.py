@@ -78,7 +78,7 @@ def answered(body: Json, *policies: Policy[Any, Any]) -> Json:
     review = admission_codec.CODEC.decode(written(body))
     kind = policies[0].kind
     return accept_admission(
-        body, reply(kind, review, decide(review, *policies, in_place=True)), mutating=kind == "mutating"
+        body, reply(kind, review, decide(review, *policies, inline=True)), mutating=kind == "mutating"
     )
 
 

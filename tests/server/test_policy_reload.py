@@ -260,14 +260,14 @@ def test_nothing_is_kept_of_policies_when_their_last_review_must_be_over(
         app = WebhookApp(before)
         answer: Any = app.endpoints["/admission/validate"].answer(review(), b"")
         await answer
-        app.metrics.paced("a", InlineState(in_place=True))
+        app.metrics.paced("a", InlineState(is_inline=True))
         await app.exchange(after)
         await asyncio.gather(*app._ending)
         return app
 
     app = asyncio.run(scenario())
     [policy] = after
-    assert set(app.runner.paces) == {policy}
+    assert set(app.runner.inline_states) == {policy}
     assert app.metrics._observers == {}
     assert app.metrics.tally.in_place == {}
     assert app.metrics.tally.policies.keys() == {("a", "deny")}
@@ -288,7 +288,7 @@ def test_an_isolated_policy_that_cannot_be_loaded_changes_nothing(tmp_path: Path
         with pytest.raises(ConfigurationError, match="cannot be isolated"):
             await app.exchange(after)
         assert set(app.endpoints) == paths
-        assert set(app.runner.paces) == set(before)
+        assert set(app.runner.inline_states) == set(before)
         await app.site.close()
 
     asyncio.run(scenario())

@@ -141,7 +141,7 @@ def test_nothing_is_left_when_it_is_killed(workers: int, tmp_path: Path) -> None
 KEEPER = """
 import webhooks.app.asgi
 
-webhooks.app.asgi.LOST = 0.2
+webhooks.app.asgi.DEAD_AFTER = 0.2
 
 
 @validating("widgets", names=["keeps"])

@@ -119,7 +119,7 @@ import re
 
 import webhooks.server.supervisor
 
-webhooks.server.supervisor.LOST = 1.5
+webhooks.server.supervisor.DEAD_AFTER = 1.5
 
 
 @validating("widgets", names=["backtracks"])

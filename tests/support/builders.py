@@ -131,31 +131,31 @@ def image_review(*names: str, **spec: Any) -> images.ImageReview:
     return images.CODEC.decode(written(image_body(*names, **spec)))
 
 
-def ignore_pace(policy: str, pace: InlineState) -> None:
-    """Nobody is told how quick policies are."""
+def ignore_change(policy: str, pace: InlineState) -> None:
+    """Ignore the change of an `InlineState`."""
 
 
 def promote(runner: PolicyExecutor, *policies: AnyPolicy) -> None:
-    """Run policies in place from now on, as if they had been quick many times."""
+    """Run policies inline from now on, as if they had been fast many times."""
     for policy in policies:
-        runner.paces[policy].in_place = True
-    runner._in_place.update(policies)
-    assert runner.in_place(policies)
+        runner.inline_states[policy].is_inline = True
+    runner._inline.update(policies)
+    assert runner.are_inline(policies)
 
 
 def dispatcher_of(*policies: AnyPolicy, **limits: int) -> Dispatcher:
     """A dispatcher of policies, on its own."""
     registry, meters = Registry(policies), MetricRegistry()
     return Dispatcher(
-        registry, PolicyExecutor(registry, ignore_pace, meters), ConcurrencyLimiter(Limits(**limits), meters)
+        registry, PolicyExecutor(registry, ignore_change, meters), ConcurrencyLimiter(Limits(**limits), meters)
     )
 
 
-def decide(review: Any, *policies: AnyPolicy, timeout: float | None = None, in_place: bool = False) -> Verdict:
+def decide(review: Any, *policies: AnyPolicy, timeout: float | None = None, inline: bool = False) -> Verdict:
     """The verdict of policies, which are all of one kind, on a review."""
     dispatcher = dispatcher_of(*policies)
-    if in_place:
-        promote(dispatcher.runner, *policies)
+    if inline:
+        promote(dispatcher.executor, *policies)
 
     async def wait() -> Verdict:
         return await decided  # type: ignore[misc]

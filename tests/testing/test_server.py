@@ -157,8 +157,8 @@ RESULTS = {
         admission("CREATE", pod()),
         Result(
             True,
-            warnings=["policy 'ignored' failed and was passed over"],
-            audit={"ignored.failed": "passed over"},
+            warnings=["policy 'ignored' failed and was ignored"],
+            audit={"ignored.failed": "ignored"},
             asked=["ignored"],
             failures=["ignored: raised KeyError: 'metadata'"],
         ),
@@ -171,7 +171,7 @@ RESULTS = {
     "malformed": (
         [owned],
         admission("CREATE", {**pod(), "metadata": {"labels": 1}}),
-        Result(False, 422, "the review was not understood: metadata.labels is not a map of strings", "Invalid"),
+        Result(False, 422, "malformed review: metadata.labels is not a map of strings", "Invalid"),
     ),
     "not matched": ([owned], admission("CREATE", {"apiVersion": "v1", "kind": "Service"}), Result(True)),
     "access allowed": (
@@ -188,7 +188,7 @@ RESULTS = {
         Result(
             None,
             500,
-            "a policy failed; the server's log says which and why",
+            "a policy failed; see the server's log",
             "InternalError",
             asked=["by_groups"],
             failures=["by_groups: raised OSError: no line"],

@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from webhooks.app import ops_routes
 from webhooks.app.decision_log import DecisionLog
-from webhooks.app.endpoints import AnyEndpoint, endpoints
+from webhooks.app.endpoints import AnyEndpoint, build_endpoints
 from webhooks.app.lifecycle import Lifecycle, Phase
 from webhooks.app.review_metrics import Metrics
 from webhooks.auth.authenticator import Authenticator
@@ -24,8 +24,7 @@ from webhooks.auth.client import Authentication, Client, Rejection
 from webhooks.engine.concurrency import ConcurrencyLimiter
 from webhooks.engine.dispatcher import Dispatcher
 from webhooks.engine.executor import PolicyExecutor
-from webhooks.engine.stalls import PolicyInterrupter
-from webhooks.engine.watchdog import LOST, LoopWatchdog
+from webhooks.engine.watchdog import DEAD_AFTER, LoopWatchdog, PolicyInterrupter
 from webhooks.http.header_cache import HeaderCache
 from webhooks.http.headers import HeaderReader
 from webhooks.http.responses import EXTRA_HEADERS, JsonResponse, error_response
@@ -93,9 +92,9 @@ class WebhookApp(FastAPI):
         self.endpoints_by_path: dict[bytes, AnyEndpoint] = {}
         self._answer_by(registry)
         self.life = Lifecycle()
-        self.pulse = LoopWatchdog(PolicyInterrupter(self.site.metrics).end)
+        self.pulse = LoopWatchdog(PolicyInterrupter(self.site.metrics).interrupt)
         self.operations = ops_routes.routes(
-            {"loop": lambda: self.pulse.silence < LOST},
+            {"loop": lambda: self.pulse.seconds_since_tick < DEAD_AFTER},
             {"policies": lambda: len(self._registry) > 0, "shutdown": lambda: self.life.phase is Phase.SERVING},
             lambda: metrics.tally,
         )
@@ -108,7 +107,7 @@ class WebhookApp(FastAPI):
         Raises:
             ConfigurationError: an isolated policy cannot be loaded in its process. Nothing has changed then.
         """
-        await self.runner.take(registry)
+        await self.runner.add(registry)
         stay = set(registry)
         gone = [policy for policy in self._registry if policy not in stay]
         self._answer_by(registry)
@@ -118,7 +117,7 @@ class WebhookApp(FastAPI):
 
     def _answer_by(self, registry: Registry) -> None:
         """Have all paths ask these policies: in one go, between two reviews."""
-        made = endpoints(Dispatcher(registry, self.runner, self._turns), self.metrics, self._journal)
+        made = build_endpoints(Dispatcher(registry, self.runner, self._turns), self.metrics, self._journal)
         made = made if self._tracing is None else self._tracing.endpoints(made)
         self._registry = registry
         self.endpoints.clear()
@@ -130,7 +129,7 @@ class WebhookApp(FastAPI):
     async def _end(self, policies: Sequence[AnyPolicy]) -> None:
         """Forget policies when the last review that asks them must have been answered."""
         await asyncio.sleep(_LONGEST_REVIEW)
-        await self.runner.drop(policies)
+        await self.runner.remove(policies)
         self.metrics.forget(policies, self._registry)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -210,7 +209,7 @@ async def _answer(
     if body is None:
         return None
     if len(body) > head.limit or not head.limit:
-        return endpoint.refuse(heads.too_large(), body, client)
+        return endpoint.reject(heads.too_large(), body, client)
     answer = endpoint.answer(body, scope["query_string"], client, headers)
     return answer if isinstance(answer, JsonResponse) else await answer
 

@@ -1,7 +1,7 @@
-"""The decision log: a record for every review, of what it asked, what it was answered, by whom, and what that took.
+"""The decision log: one record for each review, with the request, the decision, its reasons, and the time it took.
 
-A record holds names, and nothing of an object. It is written as one line of JSON, on the way of every review: so it is
-one struct, encoded at once.
+A record holds names, and nothing of an object's content. Writing it delays each review: so it is one struct, which is
+encoded as one line of JSON at once.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,21 +21,21 @@ from webhooks.reviews.outcomes import Allow, Authenticated, Deny, NoOpinion, Out
 _PASSED = frozenset(("allow", "patch", "noopinion", "authenticated"))
 
 
-class Record(ReviewSummary, gc=False, omit_defaults=True, tag_field="logger", tag="webhooks.decisions"):
-    """One decision; what it is about stands behind it.
+class DecisionRecord(ReviewSummary, gc=False, omit_defaults=True, tag_field="logger", tag="webhooks.decisions"):
+    """One decision, followed by the summary of its review.
 
     Attributes:
-        time: when it was answered.
-        level: as of other records of the log.
-        message: why, as the caller is told it; of what was let pass, what was said against it and not enforced.
-        kind: of the review.
-        verdict: what it came to, as metrics call it.
-        code: of the answer.
-        ms: milliseconds from the request to the answer.
-        client: who sent it.
-        deciding: what those policies said that did more than let it pass, by their names.
-        policies_ms: milliseconds of all policies that were asked, by their names.
-        trace_id: the trace that it is part of.
+        time: the time of the response.
+        level: as in other records of the log.
+        message: the reason that the client gets; for an allowed request, the denials that were not enforced.
+        kind: the kind of the review.
+        verdict: the label of the verdict in metrics.
+        code: the status code of the response.
+        ms: milliseconds from the request to the response.
+        client: the client that sent the review.
+        deciding: the outcomes of policies that did not simply allow the request, by policy name.
+        policies_ms: milliseconds of each policy, by policy name.
+        trace_id: the ID of its trace.
     """
 
     time: datetime
@@ -54,52 +54,53 @@ class Record(ReviewSummary, gc=False, omit_defaults=True, tag_field="logger", ta
 _encode = msgspec.json.Encoder().encode
 
 
-def record(kind: Kind, about: Any, verdict: Verdict, name: str, code: int, client: Client, seconds: float) -> Record:
-    """Make a record.
+def build_record(
+    kind: Kind, subject: Any, verdict: Verdict[Any], label: str, code: int, client: Client, seconds: float
+) -> DecisionRecord:
+    """Build a record.
 
     Args:
-        kind: of the policies that were asked.
-        about: the review; or the body, where it could not be read as one, or was not.
-        verdict: what the review came to.
-        name: what that is called.
-        code: of the answer.
-        client: who sent it.
-        seconds: from the request to the answer.
+        kind: the kind of the policies.
+        subject: the review; or the body, if it was malformed or not decoded.
+        verdict: the verdict.
+        label: the label of the verdict in metrics.
+        code: the status code of the response.
+        client: the client that sent the review.
+        seconds: from the request to the response.
     """
     codec, consent, outcome = CODECS[kind], type(NO_POLICY_OUTCOME[kind]), verdict.outcome
-    deciding, took, unenforced = {}, {}, []
+    deciding, policies_ms, unenforced = {}, {}, []
     for result in verdict.results:
-        took[result.policy.name] = int(result.seconds * 1e6) / 1e3
+        policies_ms[result.policy.name] = int(result.seconds * 1e6) / 1e3
         if type(result.outcome) is not consent:
             deciding[result.policy.name] = result.name
             if result.policy.mode != "enforce" and isinstance(result.outcome, Deny):
                 unenforced.append(f"{result.policy.name}: {result.outcome.message}")
-    made = Record(
+    record = DecisionRecord(
         datetime.now(UTC),
         "info",
         outcome.reason or "; ".join(unenforced) if type(outcome) is Allow else _reason(outcome),
         codec.kind,
-        name,
+        label,
         code,
         int(seconds * 1e6) / 1e3,
         "" if client is ANONYMOUS else str(client),
         deciding,
-        took,
+        policies_ms,
     )
-    if isinstance(about, bytes):
-        made.uid = codec.request_uid(about)
-        return made
-    codec.summarize(about, made)
+    if isinstance(subject, bytes):
+        record.uid = codec.request_uid(subject)
+        return record
+    codec.summarize(subject, record)
     if type(outcome) is Authenticated:
-        made.user = outcome.username
-    if made.message or type(outcome) is Authenticated:
-        secrets = codec.sensitive_values(about)
-        made.message, made.user = redact(made.message, secrets), redact(made.user, secrets)
-    return made
+        record.user = outcome.username
+    if record.message or type(outcome) is Authenticated:
+        secrets = codec.sensitive_values(subject)
+        record.message, record.user = redact(record.message, secrets), redact(record.user, secrets)
+    return record
 
 
 def _reason(outcome: Outcome | None) -> str:
-    """Why it came to that."""
     if isinstance(outcome, Deny):
         return outcome.message
     if isinstance(outcome, Unauthenticated):
@@ -108,24 +109,24 @@ def _reason(outcome: Outcome | None) -> str:
 
 
 class DecisionLog:
-    """Writes decisions down.
+    """Writes records.
 
     Args:
-        put: takes a line.
-        denials_only: whether reviews that were let pass are left out.
+        write_line: writes a line.
+        denials_only: whether to leave out reviews that were not denied.
     """
 
-    def __init__(self, put: Callable[[bytes], None], *, denials_only: bool = False) -> None:
-        self._put = put
-        self._unwanted = _PASSED if denials_only else frozenset()
+    def __init__(self, write_line: Callable[[bytes], None], *, denials_only: bool = False) -> None:
+        self._write_line = write_line
+        self._excluded = _PASSED if denials_only else frozenset()
 
-    def wants(self, verdict: str) -> bool:
-        """Whether reviews that come to this are written down."""
-        return verdict not in self._unwanted
+    def is_enabled_for(self, label: str) -> bool:
+        """Whether reviews with this verdict are logged."""
+        return label not in self._excluded
 
-    def write(self, record: Record) -> None:
-        """Write one down."""
-        written = _encode(record)
-        if len(written) > MAX_LINE or not written.isascii() or b"\x7f" in written:
-            written = encode_record(msgspec.to_builtins(record))
-        self._put(written)
+    def write(self, record: DecisionRecord) -> None:
+        """Write a record."""
+        data = _encode(record)
+        if len(data) > MAX_LINE or not data.isascii() or b"\x7f" in data:
+            data = encode_record(msgspec.to_builtins(record))
+        self._write_line(data)

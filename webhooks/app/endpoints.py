@@ -1,33 +1,33 @@
-"""The review endpoints: a body comes in, an answer goes out. HTTP is known here by its codes alone.
+"""The review endpoints: from a request body to a response. They know HTTP by its status codes only.
 
-What each result becomes, in one table:
+The response to each result:
 
-    what happened                      AdmissionReview      ImageReview   SubjectAccessReview, TokenReview
+    result                             AdmissionReview      ImageReview   SubjectAccessReview, TokenReview
     ---------------------------------  -------------------  ------------  --------------------------------
     a verdict                          200                  200           200
-    a policy failed, on_error unset    200, denied 500/504  200, denied   500: not kept, asked again
+    a policy failed, on_error unset    200, denied 500/504  200, denied   500: not cached, repeated
     a policy failed, on_error="deny"   200, denied 500/504  200, denied   200, denied / unauthenticated
-    a policy failed, on_error="allow"  200, its say is left out, and a warning and an annotation say so
-    no review, or beyond the limits    200, denied with the error's code where the uid can be told,
-                                       else an HTTP error of that code: 400, 413, 422
-    no turn in time                    200, denied 503      200, denied   503
-    a failure of our own               200, denied 500      500           500
-    more reviews wait than may         429, before it is decoded
+    a policy failed, on_error="allow"  200, without its outcome, with a warning and an annotation
+    malformed, or over a limit         200, denied with the error's code if the body has a uid;
+                                       else an HTTP error with that code: 400, 413, 422
+    no slot in time                    200, denied 503      200, denied   503
+    an internal error                  200, denied 500      500           500
+    the queue is full                  429, before the body is decoded
     wrong media type or encoding       415
     wrong method                       405
-    a path that is none of ours        404
+    an unknown path                    404
 
-An HTTP error obeys the caller's failure policy, which may let a request pass unreviewed; hence the denials. Answers to
-the last two kinds are kept by the caller, errors are not; hence the errors there.
+After an HTTP error the client applies its failure policy, which may allow the request without a review; hence the
+denials. Clients cache the responses of the last two kinds, but not HTTP errors; hence the errors there.
 """
 
 import logging
 from collections.abc import Awaitable, Mapping
 from functools import partial
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
-from webhooks.app.decision_log import DecisionLog, record
+from webhooks.app.decision_log import DecisionLog, build_record
 from webhooks.app.review_metrics import Metrics, summary
 from webhooks.auth.client import ANONYMOUS, Client
 from webhooks.engine.dispatcher import Dispatcher, Verdict
@@ -37,34 +37,37 @@ from webhooks.http.headers import NO_HEADERS, parse_timeout
 from webhooks.http.responses import JsonResponse, error_response
 from webhooks.policy.model import AnyPolicy
 from webhooks.reviews import audit
+from webhooks.reviews.codec import Codec, Review
 from webhooks.reviews.kinds import CODECS, Kind
 from webhooks.reviews.outcomes import Deny
 
 logger = logging.getLogger("webhooks.reviews")
 policy_logger = logging.getLogger("webhooks.policies")
 
+R = TypeVar("R", bound=Review)
+
 
 class AnyEndpoint(Protocol):
-    """Answers what is posted to a path."""
+    """Answers the requests to a path."""
 
     def answer(
         self, body: bytes, query: bytes, client: Client = ANONYMOUS, headers: Mapping[bytes, bytes] = NO_HEADERS
     ) -> JsonResponse | Awaitable[JsonResponse]:
-        """Answer a body: see `Endpoint.answer`."""
+        """Answer a request: see `Endpoint.answer`."""
 
-    def refuse(self, malformed: MalformedReview, body: bytes, client: Client = ANONYMOUS) -> JsonResponse:
-        """Answer a body that is not acceptable: see `Endpoint.refuse`."""
+    def reject(self, malformed: MalformedReview, body: bytes, client: Client = ANONYMOUS) -> JsonResponse:
+        """Answer a request with an unacceptable body: see `Endpoint.reject`."""
 
 
-class Endpoint:
-    """One path: the protocol that is spoken there and the policies that answer.
+class Endpoint(Generic[R]):
+    """A review path.
 
     Args:
-        kind: the policies to ask.
-        dispatcher: who asks them.
-        metrics: where it is counted.
-        journal: where it is written down; None for nowhere.
-        only: the one policy to ask.
+        kind: the kind of policies that decide its reviews.
+        dispatcher: runs the policies.
+        metrics: counts the reviews.
+        decision_log: logs the reviews; None for no log.
+        only: the only policy that decides its reviews; None for all of the kind.
     """
 
     def __init__(
@@ -72,16 +75,17 @@ class Endpoint:
         kind: Kind,
         dispatcher: Dispatcher,
         metrics: Metrics,
-        journal: DecisionLog | None = None,
+        decision_log: DecisionLog | None = None,
         only: AnyPolicy | None = None,
     ) -> None:
-        self._codec = CODECS[kind]
+        self._codec: Codec[R, Any] = CODECS[kind]
         self._kind: Kind = kind
         self._decide = dispatcher.decide
-        self._turns = dispatcher.turns
-        self._all_in_place = partial(dispatcher.runner.in_place, _asked(dispatcher, kind, only))
+        self._limiter = dispatcher.limiter
+        policies = [policy for policy in dispatcher.registry if policy.kind == kind] if only is None else [only]
+        self._are_all_inline = partial(dispatcher.executor.are_inline, policies)
         self._metrics = metrics
-        self._journal = journal
+        self._decision_log = decision_log
         self._only = only
 
     def answer(
@@ -89,110 +93,105 @@ class Endpoint:
         body: bytes,
         query: bytes,
         client: Client = ANONYMOUS,
-        headers: Mapping[bytes, bytes] = NO_HEADERS,  # noqa: ARG002  # see `webhooks.app.tracing`
+        headers: Mapping[bytes, bytes] = NO_HEADERS,  # noqa: ARG002  # for `webhooks.app.tracing`
     ) -> JsonResponse | Awaitable[JsonResponse]:
-        """Answer a review: at once where no policy has to be waited for. Raises nothing.
+        """Answer a review: immediately if no policy must be awaited. Never raises an exception.
 
         Args:
             body: the request's body.
-            query: the request's query, undecoded: ``timeout=10s`` is looked for.
-            client: who sent it.
-            headers: the request's, by their names in lower case.
+            query: the request's query string, still encoded; its ``timeout=10s`` is used.
+            client: the client that sent the request.
+            headers: the request's headers, by their names in lower case.
         """
         started = perf_counter()
-        if self._turns.full and not self._all_in_place():
-            return self._send_away(body, client, started)
+        if self._limiter.is_saturated and not self._are_all_inline():
+            return self._shed(body, client, started)
+        review = None
         try:
             review = self._codec.decode(body)
             verdict = self._decide(self._kind, review, parse_timeout(query), self._only)
             if isinstance(verdict, Verdict):
-                return self._finish(review, verdict, client, started)
-            return self._wait(review, verdict, body, client, started)
-        except MalformedReview as malformed:
-            return self._refuse(malformed, body, client, started)
-        except Overloaded:
-            return self._turn_down(review, client, started)
-        except Exception as unexpected:
-            return self._fail(unexpected, body, client, started)
+                return self._respond(review, verdict, client, started)
+        except Exception as error:
+            return self._respond_to_error(error, review, body, client, started)
+        return self._wait(review, verdict, body, client, started)
 
     async def _wait(
-        self, review: Any, verdict: Awaitable[Verdict], body: bytes, client: Client, started: float
+        self, review: R, verdict: Awaitable[Verdict[Any]], body: bytes, client: Client, started: float
     ) -> JsonResponse:
         try:
-            return self._finish(review, await verdict, client, started)
-        except MalformedReview as malformed:
-            return self._refuse(malformed, body, client, started)
-        except Overloaded:
-            return self._turn_down(review, client, started)
-        except Exception as unexpected:
-            return self._fail(unexpected, body, client, started)
+            return self._respond(review, await verdict, client, started)
+        except Exception as error:
+            return self._respond_to_error(error, review, body, client, started)
 
-    def _finish(self, review: Any, verdict: Verdict, client: Client, started: float) -> JsonResponse:
+    def _respond(self, review: R, verdict: Verdict[Any], client: Client, started: float) -> JsonResponse:
         if verdict.outcome is None:
-            answer = error_response(500, "a policy failed; the server's log says which and why")
-        elif verdict.patch is not None:
-            answer = JsonResponse(200, self._codec.encode(review, verdict.outcome, verdict.patch))
+            response = error_response(500, "a policy failed; see the server's log")
         else:
-            answer = JsonResponse(200, self._codec.encode(review, verdict.outcome))
+            response = JsonResponse(200, self._codec.encode(review, verdict.outcome, verdict.patch))
         name, code = summary(verdict)
-        self._tell(review, verdict, name, code, client, started)
+        self._record(review, verdict, name, code, client, started)
         for result in verdict.results:
             if result.failure is not None:
                 self._log_failure(review, result, client)
-        return answer
+        return response
 
-    def refuse(self, malformed: MalformedReview, body: bytes, client: Client = ANONYMOUS) -> JsonResponse:
-        """Answer a body that is no acceptable review.
+    def reject(self, malformed: MalformedReview, body: bytes, client: Client = ANONYMOUS) -> JsonResponse:
+        """Answer a request whose body is not an acceptable review.
 
         Args:
-            malformed: why.
-            body: the body, or as much of it as came.
-            client: who sent it.
+            malformed: the reason.
+            body: the body, or the part of it that was received.
+            client: the client that sent the request.
         """
-        return self._refuse(malformed, body, client, perf_counter())
+        return self._reject(malformed, body, client, perf_counter())
 
-    def _refuse(self, malformed: MalformedReview, body: bytes, client: Client, started: float) -> JsonResponse:
-        logger.warning("refused a malformed %s: %s", self._codec.kind, malformed, extra={"client": str(client)})
-        message = f"the review was not understood: {malformed}"
-        return self._deny(body, message, "malformed", malformed.code, client, started)
+    def _reject(self, malformed: MalformedReview, body: bytes, client: Client, started: float) -> JsonResponse:
+        logger.warning("rejected a malformed %s: %s", self._codec.kind, malformed, extra={"client": str(client)})
+        return self._deny(body, f"malformed review: {malformed}", "malformed", malformed.code, client, started)
 
-    def _send_away(self, body: bytes, client: Client, started: float) -> JsonResponse:
-        """Answer before anything has been done for a review: whoever sent it is to come again in a moment."""
-        message = "too many reviews wait already"
-        self._tell(body, Verdict(Deny(message)), "shed", 429, client, started)
+    def _shed(self, body: bytes, client: Client, started: float) -> JsonResponse:
+        """Reject a review before it is decoded, because the queue is full; the client may repeat it after a moment."""
+        message = "too many reviews are waiting"
+        self._record(body, Verdict(Deny(message)), "shed", 429, client, started)
         return error_response(429, message)
 
-    def _turn_down(self, review: Any, client: Client, started: float) -> JsonResponse:
-        """Answer a review that was taken, and had no turn in time: its sender waits no longer either."""
-        message = "the server is overloaded: there was no time for this review"
-        denial = Deny(message, reason="ServiceUnavailable", code=503)
-        self._tell(review, Verdict(denial), "shed", 503, client, started)
-        return (
-            error_response(503, message)
-            if self._kind in _KEPT
-            else JsonResponse(200, self._codec.encode(review, denial))
-        )
+    def _respond_to_error(
+        self, error: Exception, review: R | None, body: bytes, client: Client, started: float
+    ) -> JsonResponse:
+        if isinstance(error, MalformedReview):
+            return self._reject(error, body, client, started)
+        if isinstance(error, Overloaded) and review is not None:
+            return self._give_up(review, client, started)
+        logger.error("failed to answer a %s", self._codec.kind, exc_info=error, extra={"client": str(client)})
+        return self._deny(body, "internal error; see the server's log", "error", 500, client, started)
 
-    def _fail(self, unexpected: Exception, body: bytes, client: Client, started: float) -> JsonResponse:
-        extra = {"client": str(client)}
-        logger.error("a %s could not be answered", self._codec.kind, exc_info=unexpected, extra=extra)
-        return self._deny(body, "an internal error; the server's log says which", "error", 500, client, started)
+    def _give_up(self, review: R, client: Client, started: float) -> JsonResponse:
+        """Answer a review that got no slot in time; its client no longer waits either."""
+        message = "the server is overloaded: no slot was free in time"
+        denial = Deny(message, reason="ServiceUnavailable", code=503)
+        self._record(review, Verdict(denial), "shed", 503, client, started)
+        if self._kind in _CACHED_KINDS:
+            return error_response(503, message)
+        return JsonResponse(200, self._codec.encode(review, denial))
 
     def _deny(self, body: bytes, message: str, name: str, code: int, client: Client, started: float) -> JsonResponse:
-        """A denial where the protocol has one for a body that cannot be taken for a review; else an HTTP error."""
-        self._tell(body, Verdict(Deny(message)), name, code, client, started)
+        """Deny a body that is not a review, if the protocol can; else return an HTTP error."""
+        self._record(body, Verdict(Deny(message)), name, code, client, started)
         denial = self._codec.encode_denial(body, message, code)
         close = code == 413
         return error_response(code, message, close=close) if denial is None else JsonResponse(200, denial, close)
 
-    def _tell(self, about: Any, verdict: Verdict, name: str, code: int, client: Client, started: float) -> None:
-        """Tell what became of a review, or of a body: to those who count, and to those who want it in writing."""
+    def _record(
+        self, subject: R | bytes, verdict: Verdict[Any], name: str, code: int, client: Client, started: float
+    ) -> None:
+        """Record the response to a review, or to a body that is not a review, in the metrics and the decision log."""
         seconds = perf_counter() - started
         self._metrics.record(self._codec.kind, name, code, client, verdict.results, seconds)
-        if self._journal is not None and self._journal.wants(name):
-            self._journal.write(record(self._kind, about, verdict, name, code, client, seconds))
+        if self._decision_log is not None and self._decision_log.is_enabled_for(name):
+            self._decision_log.write(build_record(self._kind, subject, verdict, name, code, client, seconds))
 
-    def _log_failure(self, review: Any, result: Result, client: Client) -> None:
+    def _log_failure(self, review: R, result: Result, client: Client) -> None:
         assert result.failure is not None
         policy_logger.error(
             "policy %s failed on %r: %s",
@@ -209,13 +208,8 @@ class Endpoint:
         )
 
 
-def _asked(dispatcher: Dispatcher, kind: Kind, only: AnyPolicy | None) -> list[AnyPolicy]:
-    """The policies that may be asked."""
-    return [policy for policy in dispatcher.registry if policy.kind == kind] if only is None else [only]
-
-
 class AuditEndpoint:
-    """The path for audit events: nothing is decided, they are counted."""
+    """The path for audit events, which are counted."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -227,38 +221,19 @@ class AuditEndpoint:
         client: Client = ANONYMOUS,
         headers: Mapping[bytes, bytes] = NO_HEADERS,  # noqa: ARG002
     ) -> JsonResponse:
-        """Take a batch of events. Raises nothing."""
+        """Count a batch of events. Never raises an exception."""
         try:
             events = audit.decode(body)
         except MalformedReview as malformed:
-            return self.refuse(malformed, body, client)
+            return self.reject(malformed, body, client)
         self._metrics.count_audit_events(events)
         return JsonResponse(200, b"{}")
 
-    def refuse(self, malformed: MalformedReview, body: bytes, client: Client = ANONYMOUS) -> JsonResponse:  # noqa: ARG002
-        """Answer a body that is no batch of events."""
-        logger.warning("refused a malformed %s: %s", audit.KIND, malformed, extra={"client": str(client)})
+    def reject(self, malformed: MalformedReview, body: bytes, client: Client = ANONYMOUS) -> JsonResponse:  # noqa: ARG002
+        """Answer a request whose body is not a batch of events."""
+        logger.warning("rejected a malformed %s: %s", audit.KIND, malformed, extra={"client": str(client)})
         self._metrics.count(audit.KIND, "malformed", malformed.code)
         return error_response(malformed.code, str(malformed), close=malformed.code == 413)
-
-
-def endpoints(
-    dispatcher: Dispatcher, metrics: Metrics, journal: DecisionLog | None = None
-) -> Mapping[str, AnyEndpoint]:
-    """All review paths of a server; one policy's has its name, or that in DNS's form where it is no other's."""
-    found: dict[str, AnyEndpoint] = {"/audit": AuditEndpoint(metrics)}
-    for path, kind in PATHS:
-        found[path] = Endpoint(kind, dispatcher, metrics, journal)
-    alone = [policy for policy in dispatcher.registry if policy.kind in _ONE_POLICY]
-    for policy in alone:
-        found[_path_of(policy, policy.name)] = Endpoint(policy.kind, dispatcher, metrics, journal, policy)
-    for policy in alone:
-        found.setdefault(_path_of(policy, policy.dns_name), found[_path_of(policy, policy.name)])
-    return found
-
-
-def _path_of(policy: AnyPolicy, name: str) -> str:
-    return f"{_ONE_POLICY[policy.kind]}/{name}"
 
 
 PATHS: tuple[tuple[str, Kind], ...] = (
@@ -268,5 +243,25 @@ PATHS: tuple[tuple[str, Kind], ...] = (
     ("/authenticate", "authenticating"),
     ("/images", "image_policy"),
 )
-_KEPT: tuple[Kind, ...] = ("authorizing", "authenticating")  # whose answers callers keep, but not errors
-_ONE_POLICY: Mapping[str, str] = {"mutating": "/admission/mutate", "validating": "/admission/validate"}
+_CACHED_KINDS: tuple[Kind, ...] = ("authorizing", "authenticating")  # clients cache their responses
+_POLICY_PATHS: Mapping[str, str] = {"mutating": "/admission/mutate", "validating": "/admission/validate"}
+
+
+def build_endpoints(
+    dispatcher: Dispatcher, metrics: Metrics, decision_log: DecisionLog | None = None
+) -> Mapping[str, AnyEndpoint]:
+    """Build the endpoints of a server by their paths.
+
+    A mutating or validating policy has a path with its name, and one with its DNS name unless another policy has it.
+    """
+    endpoints: dict[str, AnyEndpoint] = {"/audit": AuditEndpoint(metrics)}
+    for path, kind in PATHS:
+        endpoints[path] = Endpoint(kind, dispatcher, metrics, decision_log)
+    policies = [policy for policy in dispatcher.registry if policy.kind in _POLICY_PATHS]
+    for policy in policies:
+        path = f"{_POLICY_PATHS[policy.kind]}/{policy.name}"
+        endpoints[path] = Endpoint(policy.kind, dispatcher, metrics, decision_log, policy)
+    for policy in policies:
+        prefix = _POLICY_PATHS[policy.kind]
+        endpoints.setdefault(f"{prefix}/{policy.dns_name}", endpoints[f"{prefix}/{policy.name}"])
+    return endpoints

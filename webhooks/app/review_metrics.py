@@ -160,7 +160,7 @@ class Metrics:
 
     def paced(self, policy: str, pace: InlineState) -> None:
         """Note how a policy is run from now on."""
-        self.tally.in_place[policy] = int(pace.in_place)
+        self.tally.in_place[policy] = int(pace.is_inline)
         self.tally.overrun[policy] = pace.overrun
 
     def forget(self, policies: Iterable[AnyPolicy], others: Iterable[AnyPolicy]) -> None:
@@ -275,7 +275,7 @@ def _of_plugins(meters: Mapping[str, AnyMetric]) -> Iterator[Metric]:
             yield histogram
 
 
-def summary(verdict: Verdict) -> tuple[str, int]:
+def summary(verdict: Verdict[Any]) -> tuple[str, int]:
     """What a verdict is called, and the code that goes with it."""
     outcome = verdict.outcome
     if type(outcome) is Allow:

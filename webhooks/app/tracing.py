@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
-from webhooks.app.decision_log import DecisionLog, Record
+from webhooks.app.decision_log import DecisionLog, DecisionRecord
 from webhooks.app.endpoints import AnyEndpoint, Endpoint
 from webhooks.auth.client import ANONYMOUS, Client
 from webhooks.engine.executor import InlineState, PolicyExecutor
@@ -114,7 +114,7 @@ def _resource() -> Resource:
 class TracedEndpoint:
     """An endpoint with a span around each review, in which everything is done for it."""
 
-    def __init__(self, path: str, endpoint: Endpoint, tracer: Tracer) -> None:
+    def __init__(self, path: str, endpoint: Endpoint[Any], tracer: Tracer) -> None:
         self._path = path
         self._endpoint = endpoint
         self._tracer = tracer
@@ -136,9 +136,9 @@ class TracedEndpoint:
             return _ended(span, answer)
         return self._later(span, answer)
 
-    def refuse(self, malformed: MalformedReview, body: bytes, client: Client = ANONYMOUS) -> JsonResponse:
+    def reject(self, malformed: MalformedReview, body: bytes, client: Client = ANONYMOUS) -> JsonResponse:
         """Answer a body that is not acceptable, of which there is nothing to trace."""
-        return self._endpoint.refuse(malformed, body, client)
+        return self._endpoint.reject(malformed, body, client)
 
     async def _later(self, span: Span, answer: Awaitable[JsonResponse]) -> JsonResponse:
         with trace.use_span(span):
@@ -163,18 +163,20 @@ class TracedJournal(DecisionLog):
     def __init__(self, journal: DecisionLog | None) -> None:
         self._journal = journal
 
-    def wants(self, verdict: str) -> bool:
+    def is_enabled_for(self, label: str) -> bool:
         """Whether somebody wants a record of reviews that come to this."""
-        return trace.get_current_span().is_recording() or (self._journal is not None and self._journal.wants(verdict))
+        return trace.get_current_span().is_recording() or (
+            self._journal is not None and self._journal.is_enabled_for(label)
+        )
 
-    def write(self, record: Record) -> None:
+    def write(self, record: DecisionRecord) -> None:
         """Tell the span, and write the record down."""
         span = trace.get_current_span()
         for field in _TOLD:
             value = getattr(record, field)
             if value:
                 span.set_attribute(f"webhooks.{field}", value)
-        if self._journal is not None and self._journal.wants(record.verdict):
+        if self._journal is not None and self._journal.is_enabled_for(record.verdict):
             found = span.get_span_context()
             if found.is_valid:
                 record.trace_id = trace.format_trace_id(found.trace_id)
@@ -197,15 +199,15 @@ class TracedRunner(PolicyExecutor):
         super().__init__(policies, paced, meters)
         self._tracer = tracer
 
-    def run_in_place(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
+    def run_inline(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
         """Run a policy here and now."""
         with self._span(policy) as told:
-            return told(super().run_in_place(policy, review, deadline))
+            return told(super().run_inline(policy, review, deadline))
 
     async def run(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
         """Run a policy, wherever it belongs, until the deadline at most."""
-        if self.in_place((policy,)):
-            return await super().run(policy, review, deadline)  # which comes to `run_in_place`
+        if self.are_inline((policy,)):
+            return await super().run(policy, review, deadline)  # which comes to `run_inline`
         with self._span(policy) as told:
             return told(await super().run(policy, review, deadline))
 

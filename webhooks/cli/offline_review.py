@@ -76,7 +76,7 @@ def run(job: Job) -> int:
     click.echo(FORMATS[job.output](items), nl=False, color=has_color)
     _print_errors(items, denials=job.output == "patched")
     code = reports.exit_code(items)
-    if reviewer.executor.busy:
+    if reviewer.executor.is_busy:
         sys.stdout.flush()
         os._exit(code)  # a policy that never returns keeps its thread, for which the interpreter would wait
     return code

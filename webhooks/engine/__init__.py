@@ -1,1 +1,1 @@
-"""Evaluates a review: selects policies, runs them under a deadline, contains failures and merges a verdict."""
+"""Evaluates reviews: selects policies, runs them under a deadline, contains failures, and merges a verdict."""

@@ -1,4 +1,4 @@
-"""Warnings and audit annotations: collected from all policies, checked and cut so that the API server drops none."""
+"""Collects the warnings and audit annotations of all policies, and cuts them to sizes that API servers accept."""
 
 import re
 from typing import TypeVar
@@ -8,9 +8,9 @@ import msgspec
 from webhooks.policy.exemptions import Exemption
 from webhooks.reviews.outcomes import Deny, Outcome
 
-MAX_WARNING = 256  # characters, of each warning once all of them pass MAX_WARNINGS
-MAX_WARNINGS = 4096
-MAX_ANNOTATION = 4096  # characters of a value; audit records are not the place for more
+MAX_WARNING = 256  # characters of each warning, if all together exceed MAX_WARNINGS
+MAX_WARNINGS = 4096  # characters
+MAX_ANNOTATION = 4096  # characters of a value, to keep audit records small
 
 _KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
@@ -19,10 +19,10 @@ T = TypeVar("T", bound=Outcome)
 
 
 class ResponseNotes(msgspec.Struct, eq=False):
-    """The warnings and annotations of one review.
+    """The warnings and audit annotations of one response.
 
     Attributes:
-        exemptions: the noted ones, in force or ended, each with the name of its policy.
+        exemptions: the exemptions that matched, active or expired, each with the name of its policy.
     """
 
     _warnings: dict[str, None] = {}
@@ -30,7 +30,7 @@ class ResponseNotes(msgspec.Struct, eq=False):
     exemptions: tuple[tuple[str, Exemption], ...] = ()
 
     def add(self, policy: str, outcome: Outcome) -> None:
-        """Note what an outcome carries."""
+        """Add the warnings and annotations of an outcome."""
         for warning in outcome.warnings:
             clean = _CONTROL.sub(" ", warning).strip()
             if clean:
@@ -39,12 +39,12 @@ class ResponseNotes(msgspec.Struct, eq=False):
             self._annotate(policy, key, value)
 
     def add_failure(self, policy: str) -> None:
-        """Note that a policy failed and was passed over."""
-        self._warnings[f"policy {policy!r} failed and was passed over"] = None
-        self._annotate(policy, f"{policy}.failed", "passed over")
+        """Add the failure of a policy that is ignored."""
+        self._warnings[f"policy {policy!r} failed and was ignored"] = None
+        self._annotate(policy, f"{policy}.failed", "ignored")
 
     def add_denial(self, policy: str, denial: Deny, *, warn: bool) -> None:
-        """Note a denial that its operator does not enforce: as a warning, or for the audit record alone."""
+        """Add a denial that is not enforced: as a warning, or else as an annotation."""
         message = _CONTROL.sub(" ", denial.message).strip()
         if warn:
             self._warnings[f"{policy}: {message}"] = None
@@ -52,35 +52,35 @@ class ResponseNotes(msgspec.Struct, eq=False):
             self._annotate(policy, f"{policy}.denied", message)
 
     def add_exemption(self, policy: str, exemption: Exemption) -> None:
-        """Note that a policy was not asked, and why."""
+        """Add the reason why a policy was not run."""
         self._annotate(policy, f"{policy}.exempted", exemption.reason)
         self.exemptions += ((policy, exemption),)
 
-    def add_ended(self, policy: str, exemption: Exemption) -> None:
-        """Note that a policy was asked, since an exemption has ended."""
+    def add_expired_exemption(self, policy: str, exemption: Exemption) -> None:
+        """Add that a policy was run because an exemption has expired."""
         self._warnings[f"{policy}: {exemption.expiry_notice}"] = None
         self.exemptions += ((policy, exemption),)
 
-    def on(self, outcome: T) -> T:
-        """The outcome with all that was noted, and nothing else."""
+    def apply_to(self, outcome: T) -> T:
+        """Return the outcome with these warnings and annotations in place of its own."""
         if not (self._warnings or self._audit or outcome.warnings or outcome.audit):
             return outcome
         return msgspec.structs.replace(outcome, warnings=_cut(list(self._warnings)), audit=self._audit)
 
     def _annotate(self, policy: str, key: str, value: str) -> None:
-        """Two policies that use one key are told apart; a key that no audit record takes is mended."""
-        key = key if _KEY.fullmatch(key) else _mended(key)
+        """Add an annotation under a valid key, which is made unique if another policy uses it."""
+        key = key if _KEY.fullmatch(key) else _make_valid(key)
         value = value[:MAX_ANNOTATION]
         if self._audit.get(key, value) != value:
-            key = self._free(_mended(f"{policy}.{key}"))
+            key = self._make_unique(_make_valid(f"{policy}.{key}"))
         self._audit[key] = value
 
-    def _free(self, key: str) -> str:
-        numbered = (f"{key[:58]}-{number}" for number in range(2, 10_000))
-        return key if key not in self._audit else next(each for each in numbered if each not in self._audit)
+    def _make_unique(self, key: str) -> str:
+        candidates = (f"{key[:58]}-{number}" for number in range(2, 10_000))
+        return key if key not in self._audit else next(name for name in candidates if name not in self._audit)
 
 
-def _mended(key: str) -> str:
+def _make_valid(key: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", key)[:63].strip("._-") or "annotation"
 
 

@@ -1,6 +1,6 @@
-"""Turns: so many reviews wait for their policies at once, so many more wait for their turn, and the rest is sent away.
+"""Limits concurrent reviews: `max_in_flight` wait for policies, `max_queue` wait for a slot, further ones are rejected.
 
-Reviews whose policies all run in place are no matter of this: they are answered before anything else is looked at.
+Reviews whose policies all run inline need no slot: they are answered before the next event is processed.
 """
 
 import asyncio
@@ -13,70 +13,73 @@ from webhooks.settings import Limits
 
 
 class ConcurrencyLimiter:
-    """The turns of one process.
+    """The slots of one process.
 
     Args:
-        limits: how many reviews have their turn at once, and how many wait for it.
-        meters: where they are counted.
+        limits: the numbers of reviews in flight and in the queue.
+        metrics: the registry for the gauges of both numbers.
 
     Attributes:
-        full: whether one more review that has to wait would be sent away.
+        is_saturated: whether a further review that needs a slot would be rejected.
     """
 
-    def __init__(self, limits: Limits, meters: MetricRegistry) -> None:
+    def __init__(self, limits: Limits, metrics: MetricRegistry) -> None:
         self._limits = limits
         self._free = limits.max_in_flight
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._in_flight = meters.gauge("webhooks_reviews_in_flight", "Reviews whose policies are waited for.")
-        self._queued = meters.gauge("webhooks_reviews_queued", "Reviews that wait for their turn.")
-        self._note()
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._in_flight = metrics.gauge("webhooks_reviews_in_flight", "Reviews that wait for their policies.")
+        self._queued = metrics.gauge("webhooks_reviews_queued", "Reviews that wait for a slot.")
+        self._update()
 
-    def _note(self) -> None:
-        self.full = not self._free and len(self._waiting) >= self._limits.max_queue
+    def _update(self) -> None:
+        self.is_saturated = not self._free and len(self._queue) >= self._limits.max_queue
         self._in_flight.set(self._limits.max_in_flight - self._free)
-        self._queued.set(len(self._waiting))
+        self._queued.set(len(self._queue))
 
-    def take(self) -> asyncio.Future[None] | None:
-        """Take a turn, which is to be given back: None where it has come, else what to wait for with `wait`.
+    def acquire(self) -> asyncio.Future[None] | None:
+        """Acquire a slot, to be released later.
+
+        Returns:
+            None if a slot was free; else a place in the queue, to be passed to `wait`.
 
         Raises:
-            Overloaded: so many wait already.
+            Overloaded: the queue is full.
         """
-        turn = None
+        slot = None
         if self._free:
             self._free -= 1
-        elif len(self._waiting) < self._limits.max_queue:
-            turn = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
+        elif len(self._queue) < self._limits.max_queue:
+            slot = asyncio.get_running_loop().create_future()
+            self._queue.append(slot)
         else:
             raise Overloaded
-        self._note()
-        return turn
+        self._update()
+        return slot
 
-    async def wait(self, turn: asyncio.Future[None], deadline: float) -> None:
-        """Wait for a turn; one that does not come need not be given back.
+    async def wait(self, slot: asyncio.Future[None], deadline: float) -> None:
+        """Wait for a slot. If this raises an exception, the slot must not be released.
 
         Args:
-            turn: from `take`.
-            deadline: when it is too late, on the clock of `time.perf_counter`.
+            slot: from `acquire`.
+            deadline: the latest time, on the clock of `time.perf_counter`.
 
         Raises:
-            Overloaded: it did not come in time.
+            Overloaded: no slot was released in time.
         """
         try:
-            await asyncio.wait((turn,), timeout=deadline - perf_counter())
+            await asyncio.wait((slot,), timeout=deadline - perf_counter())
         finally:
-            if not turn.done():
-                turn.cancel()
-                self._waiting.remove(turn)
-                self._note()
-        if turn.cancelled():
+            if not slot.done():
+                slot.cancel()
+                self._queue.remove(slot)
+                self._update()
+        if slot.cancelled():
             raise Overloaded
 
-    def give_back(self) -> None:
-        """Let the next one have its turn."""
-        if self._waiting:
-            self._waiting.popleft().set_result(None)
+    def release(self) -> None:
+        """Release a slot: the first review in the queue gets it."""
+        if self._queue:
+            self._queue.popleft().set_result(None)
         else:
             self._free += 1
-        self._note()
+        self._update()

@@ -1,4 +1,4 @@
-"""From a review to a verdict: select the policies, and drive the flow that asks them."""
+"""From a review to a verdict: select the policies, and drive the flow that runs them."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -8,14 +8,15 @@ from typing import Any
 from webhooks.engine.concurrency import ConcurrencyLimiter
 from webhooks.engine.executor import DEFAULT_TIMEOUT, PolicyExecutor
 from webhooks.engine.invocation import PolicyInterrupted, Result
-from webhooks.engine.verdicts import FLOWS, NO_POLICY_OUTCOME, Flow, Verdict
+from webhooks.engine.verdicts import FLOWS, NO_POLICY_OUTCOME, Batch, Flow, Verdict
 from webhooks.policy.model import AnyPolicy
 from webhooks.policy.registry import Registry
+from webhooks.reviews.codec import Review
 from webhooks.reviews.kinds import Kind
 
 __all__ = ["Dispatcher", "Verdict", "budget"]
 
-_MAX_MARGIN = 0.5  # seconds, of the caller's timeout; kept for the way back
+_MAX_MARGIN = 0.5  # seconds of the client's timeout that are reserved for the response
 
 
 class Dispatcher:
@@ -23,98 +24,91 @@ class Dispatcher:
 
     Args:
         registry: the policies.
-        runner: what runs them.
-        turns: of reviews whose policies are waited for.
+        executor: runs the policies.
+        limiter: limits the reviews that wait for policies.
     """
 
-    def __init__(self, registry: Registry, runner: PolicyExecutor, turns: ConcurrencyLimiter) -> None:
+    def __init__(self, registry: Registry, executor: PolicyExecutor, limiter: ConcurrencyLimiter) -> None:
         self.registry = registry
-        self.runner = runner
-        self.turns = turns
+        self.executor = executor
+        self.limiter = limiter
 
     def decide(
-        self, kind: Kind, review: Any, timeout: float | None = None, only: AnyPolicy | None = None
-    ) -> Verdict | Awaitable[Verdict]:
-        """Decide a review: at once where every policy runs in place, else when awaited.
+        self, kind: Kind, review: Review, timeout: float | None = None, only: AnyPolicy | None = None
+    ) -> Verdict[Any] | Awaitable[Verdict[Any]]:
+        """Decide a review: immediately if all policies run inline, else when awaited.
 
         Args:
-            kind: which policies to ask.
-            review: of the protocol that belongs to the kind.
-            timeout: seconds until the caller gives up.
-            only: the one policy to ask.
+            kind: the kind of policies to run.
+            review: a review of the protocol of that kind.
+            timeout: the client's timeout in seconds.
+            only: the only policy to run; None for all policies that match.
 
         Raises:
-            MalformedReview: a part of the review that was needed cannot be read.
-            Overloaded: the review had no turn in time; raised here or when awaited.
+            MalformedReview: a required part of the review cannot be read.
+            Overloaded: the review got no slot in time; raised here or when awaited.
         """
         deadline = perf_counter() + budget(timeout)
-        policies = self.registry.select(kind, review) if only is None else _if_wanted(only, review)
+        policies = self.registry.select(kind, review) if only is None else _select(only, review)
         if not policies:
             return Verdict(NO_POLICY_OUTCOME[kind])
         flow = FLOWS[kind](review, policies)
-        if self.runner.in_place(policies):
-            return self._drive_in_place(flow, deadline)
-        return self._drive(flow, deadline, self.turns.take())
-
-    def _drive_in_place(self, flow: Flow, deadline: float) -> Verdict | Awaitable[Verdict]:
-        run = self.runner.run_in_place
+        if not self.executor.are_inline(policies):
+            return self._drive(flow, deadline, self.limiter.acquire())
+        run = self.executor.run_inline
         try:
-            wanted = next(flow)
+            batch = next(flow)
             while True:
                 results = []
-                for policy, review in wanted:
-                    results.append(run(policy, review, deadline))  # a comprehension is a call more
-                wanted = flow.send(results)
-        except StopIteration as end:
-            verdict: Verdict = end.value
+                for policy, own_review in batch:
+                    results.append(run(policy, own_review, deadline))  # a comprehension would add a frame
+                batch = flow.send(results)
+        except StopIteration as stop:
+            verdict: Verdict[Any] = stop.value
             return verdict
-        except PolicyInterrupted as stalled:
-            return self._drive(flow, deadline, self.turns.take(), (wanted, results, stalled))
+        except PolicyInterrupted as interrupted:
+            return self._drive(flow, deadline, self.limiter.acquire(), (batch, results, interrupted))
 
     async def _drive(
         self,
-        flow: Flow,
+        flow: Flow[Any],
         deadline: float,
-        turn: asyncio.Future[None] | None,
-        begun: tuple[Sequence[tuple[AnyPolicy, Any]], Sequence[Result], PolicyInterrupted] | None = None,
-    ) -> Verdict:
-        if turn is not None:
-            await self.turns.wait(turn, deadline)
-        run = self.runner.run
+        slot: asyncio.Future[None] | None,
+        unfinished: tuple[Batch, Sequence[Result], PolicyInterrupted] | None = None,
+    ) -> Verdict[Any]:
+        if slot is not None:
+            await self.limiter.wait(slot, deadline)
+        run = self.executor.run
         try:
-            wanted = next(flow) if begun is None else flow.send(await self._rest(*begun, deadline))
+            batch = next(flow) if unfinished is None else flow.send(await self._finish_batch(*unfinished, deadline))
             while True:
-                wanted = flow.send(
-                    await asyncio.gather(*(run(policy, review, deadline) for policy, review in wanted))
-                    if len(wanted) > 1
-                    else [await run(wanted[0][0], wanted[0][1], deadline)]
+                batch = flow.send(
+                    await asyncio.gather(*(run(policy, review, deadline) for policy, review in batch))
+                    if len(batch) > 1
+                    else [await run(batch[0][0], batch[0][1], deadline)]
                 )
-        except StopIteration as end:
-            verdict: Verdict = end.value
+        except StopIteration as stop:
+            verdict: Verdict[Any] = stop.value
             return verdict
         finally:
-            self.turns.give_back()
+            self.limiter.release()
 
-    async def _rest(
-        self,
-        wanted: Sequence[tuple[AnyPolicy, Any]],
-        results: Sequence[Result],
-        stalled: PolicyInterrupted,
-        deadline: float,
+    async def _finish_batch(
+        self, batch: Batch, results: Sequence[Result], interrupted: PolicyInterrupted, deadline: float
     ) -> list[Result]:
-        """All results of what is wanted, when some are there, and the policy after those was stopped."""
-        (stopped, review), *others = wanted[len(results) :]
-        runs = [self.runner.run_again(stopped, review, stalled.deadline)]
-        runs += [self.runner.run(policy, review, deadline) for policy, review in others]
+        """Return all results of a batch, after the policy that follows the first results was interrupted."""
+        (policy, review), *others = batch[len(results) :]
+        runs = [self.executor.retry(policy, review, interrupted.deadline)]
+        runs += [self.executor.run(policy, review, deadline) for policy, review in others]
         return [*results, *await asyncio.gather(*runs)]
 
 
 def budget(timeout: float | None) -> float:
-    """The seconds that policies have, of those after which the caller gives up."""
+    """Return the seconds that policies have, out of the client's timeout."""
     if timeout is None:
         return DEFAULT_TIMEOUT
     return timeout - min(_MAX_MARGIN, timeout / 10)
 
 
-def _if_wanted(policy: AnyPolicy, review: Any) -> list[AnyPolicy]:
+def _select(policy: AnyPolicy, review: Any) -> list[AnyPolicy]:
     return [policy] if policy.matches_resource(review) and policy.matches(review) else []

@@ -1,4 +1,4 @@
-"""How one policy is run: on the loop, in a thread, in place or in a process of its own, under a deadline."""
+"""Runs one policy under a deadline: inline, in a thread, as a coroutine, or in a process of its own."""
 
 import asyncio
 import sys
@@ -14,270 +14,278 @@ import msgspec
 from webhooks.engine.invocation import (
     PolicyInterrupted,
     Result,
-    call,
-    call_on_loop,
-    checked,
-    deadline_of,
-    failure,
-    overrun,
+    as_failure,
+    invoke,
+    invoke_async,
+    policy_deadline,
+    timed_out,
+    validate_outcome,
 )
 from webhooks.engine.process_pool import IsolatedPolicyPool
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.policy.model import AnyPolicy
 
-QUICK = 0.001  # seconds; a thread hop costs a fiftieth of it
-SLOW = 0.005  # seconds that one policy may keep everybody else waiting, once
-PROMOTE_AFTER = 100  # quick calls more than others, before a policy first runs in place
-MAX_PROMOTE_AFTER = 3200  # the same, after it has been slow in place again and again
+FAST = 0.001  # seconds; 50 times the cost of running a policy in a thread
+SLOW = 0.005  # seconds that an inline policy may delay all other reviews, once
+PROMOTE_AFTER = 100  # surplus of fast over slow calls, after which a policy first runs inline
+MAX_PROMOTE_AFTER = 3200  # the same, for a policy that was slow inline several times
 THREADS = 64
-MAX_OVERRUN = 8  # threads that one policy may keep past its deadlines, before it is refused more
-DEFAULT_TIMEOUT = 10.0  # seconds; the caller's own default
+MAX_OVERRUN = 8  # threads in which a policy may run past its deadline, before further calls are rejected
+DEFAULT_TIMEOUT = 10.0  # seconds; the default timeout of API servers
 
 
 class InlineState(msgspec.Struct):
-    """How quick a policy has shown itself.
+    """Whether a policy is fast enough to run inline.
 
     Attributes:
-        in_place: it runs where the review is answered; else in a thread.
-        score: quick calls more than others, in threads. A thread's own waiting makes some quick calls look slow, so one
-            that is not quick takes back one that was.
-        promote_after: the score at which it runs in place; each slow call there doubles it.
-        overrun: threads that it still keeps past their deadlines.
+        is_inline: whether it runs on the event loop; else in a thread.
+        score: surplus of fast over slow calls in threads. Delays of the thread make some fast calls look slow, so a
+            slow call only undoes one fast call.
+        promote_after: the score at which it runs inline; each slow inline call doubles it.
+        overrun: the number of threads in which it still runs past its deadline.
     """
 
-    in_place: bool = False
+    is_inline: bool = False
     score: int = 0
     promote_after: int = PROMOTE_AFTER
     overrun: int = 0
 
-    def called_in_thread(self, seconds: float) -> None:
-        """Note how long a call in a thread took."""
-        self.score = self.score + 1 if seconds < QUICK else max(0, self.score - 1)
-        self.in_place = self.score >= self.promote_after
+    def record_thread_call(self, seconds: float) -> None:
+        """Record the duration of a call in a thread."""
+        self.score = self.score + 1 if seconds < FAST else max(0, self.score - 1)
+        self.is_inline = self.score >= self.promote_after
 
-    def slow_in_place(self) -> None:
-        """Note that a call in place kept everybody waiting."""
-        self.in_place, self.score = False, 0
+    def record_slow_inline_call(self) -> None:
+        """Record an inline call that delayed all other reviews."""
+        self.is_inline, self.score = False, 0
         self.promote_after = min(2 * self.promote_after, MAX_PROMOTE_AFTER)
 
-    def waited_in_place(self) -> None:
-        """Note that it waited for something there: however quick it is at other times, it belongs in a thread."""
-        self.in_place, self.promote_after = False, sys.maxsize
+    def record_waiting_inline_call(self) -> None:
+        """Record that it waited for something: it belongs in a thread, even if most of its calls are fast."""
+        self.is_inline, self.promote_after = False, sys.maxsize
 
 
 class PolicyExecutor:
-    """Runs policies, and remembers how quick each of them is.
+    """Runs policies, and learns how fast each of them is.
 
-    A ``def`` policy may block, so it runs in a worker thread. But the hop to the thread costs more than most policies
-    do: one that was quick many times runs in place, until its first slow call there. An isolated policy runs in
-    processes of its own.
+    A ``def`` policy may block, so it runs in a worker thread. But the thread costs more than most policies: after many
+    fast calls a policy runs inline, until its first slow inline call. An isolated policy runs in its own processes.
 
     Args:
-        policies: those it will run.
-        paced: told whenever a policy is to be run in another way than before.
-        meters: where the ends of processes are counted.
+        policies: the policies that it will run.
+        on_change: called whenever the `InlineState` of a policy changes.
+        metrics: the registry for the counter of process exits.
     """
 
     def __init__(
-        self, policies: Iterable[AnyPolicy], paced: Callable[[str, InlineState], None], meters: MetricRegistry
+        self, policies: Iterable[AnyPolicy], on_change: Callable[[str, InlineState], None], metrics: MetricRegistry
     ) -> None:
-        self._paced = paced
-        self._meters = meters
-        self.paces: dict[AnyPolicy, InlineState] = {}
-        self._isolations: dict[AnyPolicy, IsolatedPolicyPool] = {}
-        self._add(policies)
-        self._in_place: set[AnyPolicy] = set()
+        self._on_change = on_change
+        self._metrics = metrics
+        self.inline_states: dict[AnyPolicy, InlineState] = {}
+        self._pools: dict[AnyPolicy, IsolatedPolicyPool] = {}
+        self._register(policies)
+        self._inline: set[AnyPolicy] = set()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="policy")
-        self._calls: set[Future[Result] | asyncio.Future[Result]] = set()
+        self._running: set[Future[Result] | asyncio.Future[Result]] = set()
         self._lock = threading.Lock()
 
     async def start(self) -> None:
-        """Start a process for each isolated policy, and wait until it has loaded it.
+        """Start a process for each isolated policy, and wait until it has loaded the policy.
 
         Raises:
-            ConfigurationError: it cannot be loaded there.
+            ConfigurationError: a policy cannot be loaded in its process.
         """
-        await _start(self._isolations.values())
+        await _start(self._pools.values())
 
     async def close(self) -> None:
-        """End the processes of isolated policies."""
-        await asyncio.gather(*(isolation.close() for isolation in self._isolations.values()))
+        """Kill the processes of isolated policies."""
+        await asyncio.gather(*(pool.close() for pool in self._pools.values()))
 
-    async def take(self, policies: Iterable[AnyPolicy]) -> None:
-        """Run more policies from now on.
+    async def add(self, policies: Iterable[AnyPolicy]) -> None:
+        """Add policies.
 
         Raises:
-            ConfigurationError: an isolated one cannot be loaded in its process. Nothing has changed then.
+            ConfigurationError: an isolated policy cannot be loaded in its process. Then no policy is added.
         """
-        begun = self._add(policies)
+        added = self._register(policies)
         try:
-            await _start(self._isolations[policy] for policy in begun if policy.isolation)
+            await _start(self._pools[policy] for policy in added if policy.isolation)
         except BaseException:
-            await self.drop(begun)
+            await self.remove(added)
             raise
 
-    async def drop(self, policies: Iterable[AnyPolicy]) -> None:
-        """Run some policies no more, which nobody asks about any longer."""
-        ended = []
+    async def remove(self, policies: Iterable[AnyPolicy]) -> None:
+        """Remove policies that no review will use any more."""
+        pools = []
         for policy in policies:
-            self.paces.pop(policy, None)
-            self._in_place.discard(policy)
-            if policy in self._isolations:
-                ended.append(self._isolations.pop(policy))
-        await asyncio.gather(*(isolation.close() for isolation in ended))
+            self.inline_states.pop(policy, None)
+            self._inline.discard(policy)
+            if policy in self._pools:
+                pools.append(self._pools.pop(policy))
+        await asyncio.gather(*(pool.close() for pool in pools))
 
-    def _add(self, policies: Iterable[AnyPolicy]) -> list[AnyPolicy]:
-        """Know some policies; those that were not known before."""
-        added = [policy for policy in policies if policy not in self.paces]
+    def _register(self, policies: Iterable[AnyPolicy]) -> list[AnyPolicy]:
+        """Register policies; return those that were not registered yet."""
+        added = [policy for policy in policies if policy not in self.inline_states]
         for policy in added:
-            self.paces[policy] = InlineState()
+            self.inline_states[policy] = InlineState()
             if policy.isolation:
-                self._isolations[policy] = IsolatedPolicyPool(policy, self._meters)
+                self._pools[policy] = IsolatedPolicyPool(policy, self._metrics)
         return added
 
-    def in_place(self, policies: Iterable[AnyPolicy]) -> bool:
-        """Whether all of the policies run in place at present."""
-        return self._in_place.issuperset(policies)
+    def are_inline(self, policies: Iterable[AnyPolicy]) -> bool:
+        """Whether all of the policies run inline now."""
+        return self._inline.issuperset(policies)
 
-    def run_in_place(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
-        """Run a policy here and now.
+    def run_inline(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
+        """Run a policy on the event loop. This is `invoke` in the same frame, for speed.
 
         Args:
-            policy: one of which `in_place` holds.
-            review: its own review.
-            deadline: the latest end, on the clock of `time.perf_counter`.
+            policy: a policy for which `are_inline` is true.
+            review: its own copy of the review.
+            deadline: the deadline of the review, on the clock of `time.perf_counter`.
 
         Raises:
-            Stalled: it waited for something, and was stopped in time to be run again.
+            PolicyInterrupted: it waited for something, and was interrupted in time to be run again.
         """
         started = perf_counter()
-        result = call(policy, review, started, deadline)
-        return result if result.seconds < SLOW else self._slow_in_place(result, started, deadline)
+        try:
+            outcome = validate_outcome(policy, policy.call(review))
+            result = Result(policy, outcome, None, perf_counter() - started)
+        except BaseException as error:  # as in `invoke`
+            result = Result(policy, None, as_failure(error), perf_counter() - started)
+        return result if result.seconds < SLOW else self._demote(result, started, deadline)
 
-    def _slow_in_place(self, result: Result, started: float, deadline: float) -> Result:
-        policy, pace = result.policy, self.paces[result.policy]
+    def _demote(self, result: Result, started: float, deadline: float) -> Result:
+        """Move a policy that was slow inline to threads, and return its result.
+
+        Raises:
+            PolicyInterrupted: as `run_inline`.
+        """
+        policy, state = result.policy, self.inline_states[result.policy]
         cause = None if result.failure is None else result.failure.__cause__
-        stalled = cast("PolicyInterrupted", cause) if issubclass(type(cause), PolicyInterrupted) else None
-        if stalled is None:
-            pace.slow_in_place()
-        elif stalled.waits:
-            pace.waited_in_place()
+        interrupted = cast("PolicyInterrupted", cause) if issubclass(type(cause), PolicyInterrupted) else None
+        if interrupted is None:
+            state.record_slow_inline_call()
+        elif interrupted.is_waiting:
+            state.record_waiting_inline_call()
         else:
-            return result  # it stays where it can be stopped: in a thread it might keep the interpreter for good
-        self._in_place.discard(policy)
-        self._paced(policy.name, pace)
-        deadline = deadline_of(policy, started, deadline)
+            return result  # it stays where it can be interrupted: in a thread it might hold the GIL forever
+        self._inline.discard(policy)
+        self._on_change(policy.name, state)
+        deadline = policy_deadline(policy, started, deadline)
         if started + result.seconds > deadline:
-            return overrun(policy, result.seconds)
-        if stalled is not None:
-            stalled.deadline = deadline
-            raise stalled
+            return timed_out(policy, result.seconds)
+        if interrupted is not None:
+            interrupted.deadline = deadline
+            raise interrupted
         return result
 
     @property
-    def busy(self) -> bool:
-        """Whether some policy still runs."""
-        return bool(self._calls)
+    def is_busy(self) -> bool:
+        """Whether a policy still runs."""
+        return bool(self._running)
 
     async def run(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
-        """Run a policy, wherever it belongs, until the deadline at most."""
-        if policy in self._in_place:
+        """Run a policy where it belongs, until the deadline at most."""
+        if policy in self._inline:
             try:
-                return self.run_in_place(policy, review, deadline)
-            except PolicyInterrupted as stalled:
-                return await self.run_again(policy, review, stalled.deadline)
+                return self.run_inline(policy, review, deadline)
+            except PolicyInterrupted as interrupted:
+                return await self.retry(policy, review, interrupted.deadline)
         started = perf_counter()
-        deadline = deadline_of(policy, started, deadline)
+        deadline = policy_deadline(policy, started, deadline)
         if policy.isolation:
             return await self._run_isolated(policy, review, started, deadline)
         if policy.is_async:
-            return await self._run_on_loop(policy, review, started, deadline)
+            return await self._run_coroutine(policy, review, started, deadline)
         return await self._run_in_thread(policy, review, started, deadline)
 
-    async def run_again(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
-        """Run a policy that was stopped, on the review as it was before."""
-        again = review.copy()
-        result = await self.run(policy, again, deadline)
-        if again.object_accessed:
+    async def retry(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
+        """Run a policy that was interrupted again, on the review as it was before."""
+        copy = review.copy()
+        result = await self.run(policy, copy, deadline)
+        if copy.object_accessed:
             review.object_accessed = True
         return result
 
     async def _run_isolated(self, policy: AnyPolicy, review: Any, started: float, deadline: float) -> Result:
         try:
-            outcome = await self._isolations[policy].ask(review, deadline)
-            return Result(policy, checked(policy, outcome), None, perf_counter() - started)
+            outcome = await self._pools[policy].run(review, deadline)
+            return Result(policy, validate_outcome(policy, outcome), None, perf_counter() - started)
         except TimeoutError:
-            return overrun(policy, perf_counter() - started)
+            return timed_out(policy, perf_counter() - started)
         except Exception as error:
-            return Result(policy, None, failure(error), perf_counter() - started)
+            return Result(policy, None, as_failure(error), perf_counter() - started)
 
     async def _run_in_thread(self, policy: AnyPolicy, review: Any, started: float, deadline: float) -> Result:
-        pace = self.paces[policy]
-        if pace.overrun >= MAX_OVERRUN:
-            return overrun(policy, 0.0, f"is still busy with {pace.overrun} reviews that it did not answer in time")
-        running = self._threads.submit(copy_context().run, self._call_in_thread, policy, review, deadline)
-        self._calls.add(running)
-        running.add_done_callback(self._calls.discard)
-        future = asyncio.wrap_future(running)
+        state = self.inline_states[policy]
+        if state.overrun >= MAX_OVERRUN:
+            return timed_out(policy, 0.0, f"was not called: {state.overrun} of its calls still run past their deadline")
+        call = self._threads.submit(copy_context().run, self._call_in_thread, policy, review)
+        self._running.add(call)
+        call.add_done_callback(self._running.discard)
+        future = asyncio.wrap_future(call)
         try:
-            await _ended(future, deadline - started)
+            await _wait(future, deadline - started)
         finally:
-            if not future.done() and not running.cancel():
-                self._count_overrun(policy, pace, 1)
-                running.add_done_callback(lambda _: self._count_overrun(policy, pace, -1))
+            if not future.done() and not call.cancel():
+                self._count_overrun(policy, state, 1)
+                call.add_done_callback(lambda _: self._count_overrun(policy, state, -1))
         if future.done() and not future.cancelled():
             return future.result()
-        return overrun(policy, perf_counter() - started)
+        return timed_out(policy, perf_counter() - started)
 
-    async def _run_on_loop(self, policy: AnyPolicy, review: Any, started: float, deadline: float) -> Result:
-        running = asyncio.get_running_loop().create_task(call_on_loop(policy, review, started, deadline))
-        self._calls.add(running)
-        running.add_done_callback(self._calls.discard)
+    async def _run_coroutine(self, policy: AnyPolicy, review: Any, started: float, deadline: float) -> Result:
+        task = asyncio.get_running_loop().create_task(invoke_async(policy, review, started, deadline))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
         try:
-            await _ended(running, deadline - started)
+            await _wait(task, deadline - started)
         finally:
-            if not running.done():
-                running.cancel()  # and no waiting for it: it may refuse to end
-        if running.done() and not running.cancelled():
-            return running.result()
-        return overrun(policy, perf_counter() - started)
+            if not task.done():
+                task.cancel()  # without waiting for it: it may ignore the cancellation
+        if task.done() and not task.cancelled():
+            return task.result()
+        return timed_out(policy, perf_counter() - started)
 
-    def _call_in_thread(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
-        result = call(policy, review, perf_counter(), deadline)
-        pace = self.paces.get(policy)
-        if pace is not None and not pace.in_place:  # else it began before the policy had shown itself quick
-            pace.called_in_thread(result.seconds)
-            if pace.in_place:
-                self._in_place.add(policy)
-                self._paced(policy.name, pace)
+    def _call_in_thread(self, policy: AnyPolicy, review: Any) -> Result:
+        result = invoke(policy, review)
+        state = self.inline_states.get(policy)
+        if state is not None and not state.is_inline:  # else it started before the policy was promoted
+            state.record_thread_call(result.seconds)
+            if state.is_inline:
+                self._inline.add(policy)
+                self._on_change(policy.name, state)
         return result
 
-    def _count_overrun(self, policy: AnyPolicy, pace: InlineState, change: int) -> None:
+    def _count_overrun(self, policy: AnyPolicy, state: InlineState, change: int) -> None:
         with self._lock:
-            pace.overrun += change
-        if policy in self.paces:
-            self._paced(policy.name, pace)
+            state.overrun += change
+        if policy in self.inline_states:
+            self._on_change(policy.name, state)
 
 
-async def _ended(future: asyncio.Future[Result], seconds: float) -> None:
-    """Wait until a future is done, and no longer than so many seconds: `asyncio.wait` for one, at half its price."""
+async def _wait(future: asyncio.Future[Result], seconds: float) -> None:
+    """Wait until a future is done, or the time is over: `asyncio.wait` for one future, at half the cost."""
     loop = future.get_loop()
-    over = loop.create_future()
+    done = loop.create_future()
 
-    def end(_: object = None) -> None:
-        if not over.done():
-            over.set_result(None)
+    def set_done(_: object = None) -> None:
+        if not done.done():
+            done.set_result(None)
 
-    future.add_done_callback(end)
-    timer = loop.call_later(max(0.0, seconds), end)
+    future.add_done_callback(set_done)
+    timer = loop.call_later(max(0.0, seconds), set_done)
     try:
-        await over
+        await done
     finally:
         timer.cancel()
 
 
-async def _start(isolations: Iterable[IsolatedPolicyPool]) -> None:
-    starts = (isolation.start() for isolation in isolations)
-    for failed in await asyncio.gather(*starts, return_exceptions=True):  # none is still on its way then
-        if failed is not None:
-            raise failed
+async def _start(pools: Iterable[IsolatedPolicyPool]) -> None:
+    starts = (pool.start() for pool in pools)
+    for error in await asyncio.gather(*starts, return_exceptions=True):  # waits for all, even if one fails
+        if error is not None:
+            raise error

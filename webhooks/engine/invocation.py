@@ -1,4 +1,4 @@
-"""One call of a policy, wherever it runs: what comes of it is an outcome that is as it must be, or a failure."""
+"""One invocation of a policy: its result is a validated outcome or a failure."""
 
 import inspect
 import math
@@ -13,7 +13,7 @@ from webhooks.reviews.outcomes import CHANGES, Allow, Authenticated, Deny, Outco
 
 
 class Result(msgspec.Struct):
-    """What came of running one policy: an outcome or a failure, and the seconds it took."""
+    """The result of running one policy: an outcome or a failure, and the seconds it took."""
 
     policy: AnyPolicy
     outcome: Outcome | None
@@ -22,105 +22,111 @@ class Result(msgspec.Struct):
 
     @property
     def name(self) -> str:
-        """What metrics, logs and traces call it: by its outcome, or by its failure."""
+        """The name of the outcome or failure in metrics, logs and traces."""
         return type(self.outcome or self.failure).__name__.lower()
 
 
 class PolicyInterrupted(BaseException):
-    """Raised into a policy that keeps the event loop, to stop it: see `webhooks.engine.stalls`.
+    """Raised inside a policy that blocks the event loop, to stop it: see `webhooks.engine.watchdog`.
 
     Attributes:
-        waits: whether it waits for something, as it may in a thread.
-        deadline: when it must have answered, on the clock of `time.perf_counter`, though it is asked again.
+        is_waiting: whether the policy waits for something, which it may do in a thread.
+        deadline: the deadline of its second run, on the clock of `time.perf_counter`.
     """
 
-    def __init__(self, *, waits: bool) -> None:
-        super().__init__("stopped, since it kept the event loop")
-        self.waits = waits
+    def __init__(self, *, is_waiting: bool) -> None:
+        super().__init__("interrupted, because it blocked the event loop")
+        self.is_waiting = is_waiting
         self.deadline = math.inf
 
 
-def call(policy: AnyPolicy, review: Any, started: float, deadline: float) -> Result:  # noqa: ARG001
-    """Call a policy. Raises nothing.
+def invoke(policy: AnyPolicy, review: Any) -> Result:
+    """Call a policy. Never raises an exception.
 
     Args:
         policy: the policy.
-        review: its own review.
-        started: when, on the clock of `time.perf_counter`.
-        deadline: the review's, for those to know who look on.
+        review: its own copy of the review.
+    """
+    started = perf_counter()
+    try:
+        outcome = validate_outcome(policy, policy.call(review))
+    except BaseException as error:  # any exception, SystemExit included, is a failure of this policy only
+        return Result(policy, None, as_failure(error), perf_counter() - started)
+    return Result(policy, outcome, None, perf_counter() - started)
+
+
+async def invoke_async(policy: AnyPolicy, review: Any, started: float, deadline: float) -> Result:  # noqa: ARG001
+    """Call a policy that is a coroutine function. Never raises an exception.
+
+    Args:
+        policy: the policy.
+        review: its own copy of the review.
+        started: the start, on the clock of `time.perf_counter`.
+        deadline: the deadline of the review, which the watchdog reads from this frame.
     """
     try:
-        outcome = checked(policy, policy.call(review))
-    except BaseException as error:  # whatever a policy raises, SystemExit too, is a failure of that policy alone
-        return Result(policy, None, failure(error), perf_counter() - started)
+        outcome = validate_outcome(policy, await policy.call(review))
+    except BaseException as error:  # as in `invoke`; it is cancelled only when its result is no longer needed
+        return Result(policy, None, as_failure(error), perf_counter() - started)
     return Result(policy, outcome, None, perf_counter() - started)
 
 
-async def call_on_loop(policy: AnyPolicy, review: Any, started: float, deadline: float) -> Result:  # noqa: ARG001
-    """Call a policy that is a coroutine function. Raises nothing; the arguments are those of `call`."""
-    try:
-        outcome = checked(policy, await policy.call(review))
-    except BaseException as error:  # as above; a cancellation comes from those who no longer listen
-        return Result(policy, None, failure(error), perf_counter() - started)
-    return Result(policy, outcome, None, perf_counter() - started)
-
-
-def deadline_of(policy: AnyPolicy, started: float, deadline: float) -> float:
-    """When a policy must have answered: by its own timeout, and by the deadline of the review."""
+def policy_deadline(policy: AnyPolicy, started: float, deadline: float) -> float:
+    """Return the deadline of a policy: the earlier of its own timeout and the deadline of the review."""
     return deadline if policy.timeout is None else min(deadline, started + policy.timeout)
 
 
-def overrun(policy: AnyPolicy, seconds: float, what: str = "did not answer in time") -> Result:
-    """The result of a policy that is not waited for any longer."""
-    return Result(policy, None, PolicyTimeout(f"policy {policy.name!r} {what}"), seconds)
+def timed_out(policy: AnyPolicy, seconds: float, message: str = "timed out") -> Result:
+    """Return the result of a policy that missed its deadline."""
+    return Result(policy, None, PolicyTimeout(f"policy {policy.name!r} {message}"), seconds)
 
 
-def failure(error: BaseException) -> PolicyFailure | MalformedReview:
-    """What an exception that came out of a policy counts as."""
-    kind = type(error)  # and not `isinstance`, which asks the exception too, and that may raise another
+def as_failure(error: BaseException) -> PolicyFailure | MalformedReview:
+    """Convert an exception that a policy raised to the failure that it counts as."""
+    kind = type(error)  # not `isinstance`, which reads `__class__` of the exception, and that may raise another
     if issubclass(kind, PolicyFailure | MalformedReview):
         return error  # type: ignore[return-value]
-    what = "raised an exception"
+    message = "raised an exception"
     try:
-        what = f"raised {kind.__name__}"
-        what = f"{what}: {error}"
-    except BaseException:  # noqa: S110  # one that cannot say what it is
+        message = f"raised {kind.__name__}"
+        message = f"{message}: {error}"
+    except BaseException:  # noqa: S110  # an exception that cannot be formatted
         pass
-    found = (PolicyTimeout if issubclass(kind, PolicyInterrupted) else PolicyFailure)(what)
-    found.__cause__ = error
-    return found
+    failure = (PolicyTimeout if issubclass(kind, PolicyInterrupted) else PolicyFailure)(message)
+    failure.__cause__ = error
+    return failure
 
 
-def checked(policy: AnyPolicy, outcome: Any) -> Outcome:
-    """The outcome, which is one that the policy may have, with fields of the right types.
+def validate_outcome(policy: AnyPolicy, outcome: Any) -> Outcome:
+    """Check that a policy may return this outcome, and that its fields have the right types.
 
     Raises:
-        PolicyFailure: it is none.
+        PolicyFailure: it may not, or a field is invalid.
     """
     kind = type(outcome)
     if kind not in OUTCOMES[policy.kind]:
         if inspect.iscoroutine(outcome):
             outcome.close()
-        names = ", ".join(each.__name__ for each in OUTCOMES[policy.kind])
-        raise PolicyFailure(f"returned {_described(outcome)}, which is none of {names}")
+        allowed = ", ".join(type_.__name__ for type_ in OUTCOMES[policy.kind])
+        raise PolicyFailure(f"returned {_describe(outcome)}; must be one of {allowed}")
     if outcome.warnings == () and outcome.audit == {} and (kind in CHANGES or (kind is Allow and outcome.reason == "")):
         return outcome  # type: ignore[no-any-return]
     fields = msgspec.structs.asdict(outcome)
     try:
         converted: Outcome = msgspec.convert(fields, kind)
-        msgspec.json.encode({name: value for name, value in fields.items() if name not in _CHANGED})
+        msgspec.json.encode({name: value for name, value in fields.items() if name not in _CHANGE_FIELDS})
     except (msgspec.ValidationError, TypeError, ValueError) as error:
-        raise PolicyFailure(f"returned a misshapen {kind.__name__}: {error}") from None
+        raise PolicyFailure(f"returned an invalid {kind.__name__}: {error}") from None
     if isinstance(converted, Deny) and not 400 <= converted.code <= 599:
-        raise PolicyFailure(f"returned a Deny of code {converted.code}, which is no HTTP error")
+        raise PolicyFailure(f"returned a Deny with code {converted.code}; must be between 400 and 599")
     if isinstance(converted, Authenticated) and not converted.username:
         raise PolicyFailure("returned an Authenticated without a username")
     return converted
 
 
-# What a change holds is looked at when it is followed.
-_CHANGED = frozenset(("object", "operations"))
+# Checked when the change is applied.
+_CHANGE_FIELDS = frozenset(("object", "operations"))
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     return "None" if value is None else f"a value of type {type(value).__name__}"

@@ -1,9 +1,8 @@
-"""Isolated policies: asked in processes of their own, which can be killed, as no thread can.
+"""Isolated policies: each runs in its own processes, which can be killed; a thread cannot.
 
-Such a process is an interpreter that was started anew and has the policy's file, and nothing of the server's: no key,
-no connection, hardly anything of its environment. It is asked about one review at a time. What goes there and comes
-back is data, and never makes Python run anything: a process that has gone wrong is not to be believed. What runs in it
-is in `webhooks.engine.process_worker`.
+Such a process is a new interpreter that loads the policy's file. It has nothing of the server: no keys, no connections,
+and only a few environment variables. It runs one review at a time. Both directions carry data only, never pickles: a
+process that was taken over must not be able to run code in the server. Its code is `webhooks.engine.process_worker`.
 """
 
 import asyncio
@@ -29,18 +28,18 @@ from webhooks.reviews.outcomes import Outcome
 
 logger = logging.getLogger("webhooks.engine")
 
-TASK = struct.Struct("!Id")  # before what is asked: its bytes, and the seconds that it may take
-ANSWER = struct.Struct("!I")  # before the answer: its bytes
+TASK = struct.Struct("!Id")  # the header of a task: its bytes, and the seconds that it may take
+REPLY = struct.Struct("!I")  # the header of a reply: its bytes
 
-_START_TIME = 30.0  # seconds to load a policy
-_MOST = 4  # processes of one policy
-_MAX_ANSWER = 16 * 1024 * 1024  # bytes
-_PAUSE, _MAX_PAUSE = 0.1, 5.0  # seconds between processes that end one after the other and answer nothing
+_START_TIMEOUT = 30.0  # seconds to load a policy
+_MAX_PROCESSES = 4  # of one policy
+_MAX_REPLY = 16 * 1024 * 1024  # bytes
+_BACKOFF, _MAX_BACKOFF = 0.1, 5.0  # seconds between starts of processes that never reply
 _ENVIRONMENT = ("LANG", "LC_ALL", "LC_CTYPE", "PATH", "TMPDIR", "TZ")
 
 
 class WorkerSpec(msgspec.Struct, omit_defaults=True):
-    """What a process is for: the policy of this name, which this file makes, with parameters that are set beside it."""
+    """The policy that a process runs: its file, its name, and the parameters that are set in the configuration."""
 
     file: str
     name: str
@@ -48,15 +47,15 @@ class WorkerSpec(msgspec.Struct, omit_defaults=True):
 
 
 class Reply(msgspec.Struct, omit_defaults=True):
-    """What a process answers.
+    """The reply of a process.
 
     Attributes:
-        outcome: the name of the outcome; empty for a failure.
-        fields: those of the outcome.
-        failure: why there is none.
-        code: of a review that turned out to be malformed.
-        traceback: where it failed.
-        last: whether the process ends now, since it has grown too large.
+        outcome: the name of the outcome's class; empty for a failure.
+        fields: the fields of the outcome.
+        failure: the message of a failure.
+        code: the HTTP status code, if the failure is a malformed review.
+        traceback: the traceback of a failure.
+        exits: whether the process exits now, because it has grown too large.
     """
 
     outcome: str = ""
@@ -64,19 +63,19 @@ class Reply(msgspec.Struct, omit_defaults=True):
     failure: str = ""
     code: int = 0
     traceback: str = ""
-    last: bool = False
+    exits: bool = False
 
 
 class RemoteTraceback(Exception):
-    """Where something failed in another process, as text."""
+    """A traceback from another process, as text."""
 
 
 _encode = msgspec.json.Encoder().encode
-_reply = msgspec.json.Decoder(Reply)
+_reply_decoder = msgspec.json.Decoder(Reply)
 
 
 class _Process:
-    """A process of an isolated policy, and the way to it."""
+    """A process of an isolated policy, with the connection to it."""
 
     def __init__(
         self, process: "subprocess.Popen[bytes]", reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -87,10 +86,10 @@ class _Process:
 
     @classmethod
     async def start(cls) -> "_Process":
-        """Start one.
+        """Start a process.
 
         Raises:
-            PolicyFailure: the system has no room for it.
+            PolicyFailure: the system cannot start another process.
         """
         ours, theirs = socket.socketpair()
         with theirs:
@@ -102,36 +101,36 @@ class _Process:
         return cls(process, *await asyncio.open_unix_connection(sock=ours))
 
     @property
-    def ended(self) -> bool:
-        """Whether it has ended by itself."""
+    def has_exited(self) -> bool:
+        """Whether it has exited by itself."""
         return self._reader.at_eof()
 
-    async def ask(self, what: bytes, seconds: float) -> Reply:
-        """Ask it.
+    async def request(self, task: bytes, seconds: float) -> Reply:
+        """Send a task and wait for the reply.
 
         Raises:
-            PolicyFailure: it died, or what it says cannot be understood.
+            PolicyFailure: the process died, or its reply is invalid.
         """
         try:
-            self._writer.writelines([TASK.pack(len(what), seconds), what])
+            self._writer.writelines([TASK.pack(len(task), seconds), task])
             await self._writer.drain()
-            [size] = ANSWER.unpack(await self._reader.readexactly(ANSWER.size))
-            if size > _MAX_ANSWER:
-                raise PolicyFailure(f"answered with more than {_MAX_ANSWER} bytes")
-            return _reply.decode(await self._reader.readexactly(size))
+            [size] = REPLY.unpack(await self._reader.readexactly(REPLY.size))
+            if size > _MAX_REPLY:
+                raise PolicyFailure(f"its process replied with more than {_MAX_REPLY} bytes")
+            return _reply_decoder.decode(await self._reader.readexactly(size))
         except (OSError, asyncio.IncompleteReadError):
             raise PolicyFailure("its process died") from None
         except (msgspec.MsgspecError, RecursionError) as error:
-            raise PolicyFailure(f"its process answered something else: {error}") from None
+            raise PolicyFailure(f"its process sent an invalid reply: {error}") from None
 
     def kill(self) -> None:
-        """Kill it, with whatever it started."""
+        """Kill the process, and all processes that it started."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._writer.close()
 
-    async def buried(self) -> int:
-        """Wait until nothing is left of one that was killed; how it ended."""
+    async def wait(self) -> int:
+        """Wait until a killed process is gone; return its exit code."""
         return await asyncio.to_thread(self._process.wait)
 
 
@@ -147,128 +146,128 @@ class IsolatedPolicyPool:
 
     Args:
         policy: the policy.
-        meters: where their ends are counted.
+        metrics: the registry for the counter of process exits.
     """
 
-    def __init__(self, policy: AnyPolicy, meters: MetricRegistry) -> None:
+    def __init__(self, policy: AnyPolicy, metrics: MetricRegistry) -> None:
         self._policy = policy
-        self._ends = meters.counter(
+        self._exits = metrics.counter(
             "webhooks_isolated_process_exits_total",
             "Processes of isolated policies that were killed past a deadline, died, or were recycled for their size.",
             ("policy", "reason"),
         )
         self._processes: set[_Process] = set()
         self._idle: asyncio.LifoQueue[_Process] = asyncio.LifoQueue()
-        self._starts: set[asyncio.Task[None]] = set()
-        self._burials: set[asyncio.Task[None]] = set()
+        self._start_tasks: set[asyncio.Task[None]] = set()
+        self._wait_tasks: set[asyncio.Task[None]] = set()
         self._starting = 0
-        self._most = _MOST
-        self._pause = 0.0
+        self._max_processes = _MAX_PROCESSES
+        self._backoff = 0.0
 
     async def start(self) -> None:
         """Start the first process.
 
         Raises:
-            ConfigurationError: the policy cannot be loaded there.
+            ConfigurationError: the process cannot load the policy.
         """
         try:
-            await self._start()
+            await self._start_process()
         except PolicyFailure as failure:
             raise ConfigurationError(
                 f"{self._policy.origin}: policy {self._policy.name!r} cannot be isolated: {failure}"
             ) from None
 
-    async def ask(self, review: Any, deadline: float) -> Outcome:
-        """Ask the policy about a review.
+    async def run(self, review: Any, deadline: float) -> Outcome:
+        """Run the policy on a review.
 
         Args:
             review: the review.
             deadline: the latest end, on the clock of `time.perf_counter`.
 
         Raises:
-            TimeoutError: it did not answer in time, and the process is killed.
+            TimeoutError: it missed the deadline; its process was killed.
             PolicyFailure: it failed, or its process did.
-            MalformedReview: a part of the review that it needed cannot be read.
+            MalformedReview: a part of the review that it needs cannot be read.
         """
         body = CODECS[self._policy.kind].encode_request(review)
         async with asyncio.timeout(deadline - perf_counter()):
-            process = await self._take()
+            process = await self._acquire()
             try:
-                reply = await process.ask(body, max(0.0, deadline - perf_counter()))
+                reply = await process.request(body, max(0.0, deadline - perf_counter()))
             except BaseException as error:
-                self._end(process, "died" if isinstance(error, PolicyFailure) else "killed")
+                self._replace(process, "died" if isinstance(error, PolicyFailure) else "killed")
                 raise
-        self._pause = 0.0
-        if reply.last:
-            self._end(process, "recycled")
+        self._backoff = 0.0
+        if reply.exits:
+            self._replace(process, "recycled")
         else:
             self._idle.put_nowait(process)
         return _outcome(self._policy, reply)
 
     async def close(self) -> None:
-        """Kill all of them."""
-        self._most = 0
-        for start in self._starts:
-            start.cancel()
-        await asyncio.gather(*self._starts, return_exceptions=True)
+        """Kill all processes."""
+        self._max_processes = 0
+        for task in self._start_tasks:
+            task.cancel()
+        await asyncio.gather(*self._start_tasks, return_exceptions=True)
         for process in list(self._processes):
-            self._bury(process)
-        await asyncio.gather(*self._burials, return_exceptions=True)
+            self._kill(process)
+        await asyncio.gather(*self._wait_tasks, return_exceptions=True)
 
-    async def _take(self) -> _Process:
+    async def _acquire(self) -> _Process:
         if self._idle.empty():
             self._grow()
-        while (process := await self._idle.get()).ended:
-            self._end(process, "died")
+        while (process := await self._idle.get()).has_exited:
+            self._replace(process, "died")
         return process
 
     def _grow(self) -> None:
-        if len(self._processes) + self._starting < self._most:
+        if len(self._processes) + self._starting < self._max_processes:
             self._starting += 1
-            _spawn(self._add(), self._starts)
+            _spawn(self._add_process(), self._start_tasks)
 
-    async def _add(self) -> None:
+    async def _add_process(self) -> None:
         try:
             while True:
-                await asyncio.sleep(self._pause)
-                self._pause = min(max(2 * self._pause, _PAUSE), _MAX_PAUSE)  # until one of them answers
+                await asyncio.sleep(self._backoff)
+                self._backoff = min(max(2 * self._backoff, _BACKOFF), _MAX_BACKOFF)  # reset by the first reply
                 try:
-                    return await self._start()
+                    return await self._start_process()
                 except PolicyFailure as failure:
                     logger.error("a process of policy %s did not start: %s", self._policy.name, failure)
         finally:
             self._starting -= 1
 
-    async def _start(self) -> None:
+    async def _start_process(self) -> None:
         process = await _Process.start()
         self._processes.add(process)
         origin = self._policy.origin
-        charge = _encode(WorkerSpec(origin.module_file, origin.name, dict(self._policy.operator_parameters)))
+        spec = _encode(WorkerSpec(origin.module_file, origin.name, dict(self._policy.operator_parameters)))
         try:
-            async with asyncio.timeout(_START_TIME):
-                reply = await process.ask(charge, _START_TIME)
+            async with asyncio.timeout(_START_TIMEOUT):
+                reply = await process.request(spec, _START_TIMEOUT)
             if reply.failure:
                 raise PolicyFailure(reply.failure)
         except BaseException as error:
-            self._bury(process)
+            self._kill(process)
             if isinstance(error, TimeoutError):
-                raise PolicyFailure(f"it was not loaded within {_START_TIME:.0f} s") from None
+                raise PolicyFailure(f"its process did not load it within {_START_TIMEOUT:.0f} s") from None
             raise
         self._idle.put_nowait(process)
 
-    def _end(self, process: _Process, reason: str) -> None:
-        self._ends.add(self._policy.name, reason)
-        self._bury(process, told=reason == "died")
+    def _replace(self, process: _Process, reason: str) -> None:
+        self._exits.add(self._policy.name, reason)
+        self._kill(process, has_died=reason == "died")
         self._grow()
 
-    def _bury(self, process: _Process, *, told: bool = False) -> None:
+    def _kill(self, process: _Process, *, has_died: bool = False) -> None:
         self._processes.discard(process)
         process.kill()
-        _spawn(self._wait(process, told=told), self._burials)
+        _spawn(self._wait(process, has_died=has_died), self._wait_tasks)
 
-    async def _wait(self, process: _Process, *, told: bool) -> None:
-        code = await process.buried()
-        if told:
+    async def _wait(self, process: _Process, *, has_died: bool) -> None:
+        code = await process.wait()
+        if has_died:
             logger.warning("a process of policy %s died with exit code %d", self._policy.name, code)
 
 
@@ -283,10 +282,10 @@ def _outcome(policy: AnyPolicy, reply: Reply) -> Outcome:
         raise MalformedReview(reply.failure, code=reply.code)
     if reply.failure:
         raise PolicyFailure(reply.failure) from (RemoteTraceback(reply.traceback) if reply.traceback else None)
-    for kind in OUTCOMES[policy.kind]:
-        if kind.__name__ == reply.outcome:
+    for type_ in OUTCOMES[policy.kind]:
+        if type_.__name__ == reply.outcome:
             try:
-                return msgspec.convert(reply.fields, kind)
+                return msgspec.convert(reply.fields, type_)
             except msgspec.ValidationError as error:
-                raise PolicyFailure(f"its process answered a misshapen {reply.outcome}: {error}") from None
-    raise PolicyFailure(f"its process answered {reply.outcome[:64]!r}, which is no outcome")
+                raise PolicyFailure(f"its process sent an invalid {reply.outcome}: {error}") from None
+    raise PolicyFailure(f"its process sent {reply.outcome[:64]!r}; must be an outcome")

@@ -1,4 +1,4 @@
-"""What runs in the process of an isolated policy, as ``python -m webhooks.engine.process_worker``."""
+"""The process of an isolated policy, started as ``python -m webhooks.engine.process_worker``."""
 
 import asyncio
 import os
@@ -13,8 +13,8 @@ import msgspec
 import orjson
 
 from webhooks.engine import sandbox
-from webhooks.engine.invocation import Result, call, call_on_loop
-from webhooks.engine.process_pool import ANSWER, TASK, Reply, WorkerSpec
+from webhooks.engine.invocation import Result, invoke, invoke_async
+from webhooks.engine.process_pool import REPLY, TASK, Reply, WorkerSpec
 from webhooks.errors import ConfigurationError, MalformedReview, PolicyFailure
 from webhooks.objects.copy_on_write import materialize
 from webhooks.observability import logs
@@ -23,17 +23,17 @@ from webhooks.policy.model import AnyPolicy
 from webhooks.reviews.kinds import CODECS
 from webhooks.reviews.outcomes import Outcome, Patch, Replace
 
-_LARGE = sandbox.MEMORY // 2  # bytes of memory, with which it does not take another review
+_MAX_RESIDENT = sandbox.MEMORY // 2  # bytes; a larger process runs no further review
 _MAX_TRACEBACK = 16_384  # characters
 
 _encode = msgspec.json.Encoder().encode
 
 
 def main() -> None:
-    """Load a policy, and answer for it until nobody asks any more. The connection is the standard input."""
+    """Load a policy and run it on reviews, until the server closes the connection, which is the standard input."""
     with socket.socket(fileno=os.dup(0)) as connection, connection.makefile("rwb") as stream:
-        with open(os.devnull) as nothing:
-            os.dup2(nothing.fileno(), 0)
+        with open(os.devnull) as devnull:
+            os.dup2(devnull.fileno(), 0)
         tasks = _tasks(stream)
         try:
             policy = _load(msgspec.json.decode(next(tasks), type=WorkerSpec))
@@ -44,41 +44,42 @@ def main() -> None:
         with asyncio.Runner() as runner:
             for body in tasks:
                 reply = _reply(_run(policy, body, runner))
-                reply.last = sandbox.memory() > _LARGE
+                reply.exits = sandbox.resident_memory() > _MAX_RESIDENT
                 _send(stream, reply)
-                if reply.last:
+                if reply.exits:
                     return
 
 
 def _tasks(stream: BufferedRWPair) -> Iterator[bytes]:
-    """What is asked, one after the other; for each, this process may compute for so long as it may take."""
-    while len(head := stream.read(TASK.size)) == TASK.size:
-        size, seconds = TASK.unpack(head)
-        sandbox.allow_computing(seconds)
+    """Receive tasks one after another, and limit the CPU time of this process to the time of each."""
+    while len(header := stream.read(TASK.size)) == TASK.size:
+        size, seconds = TASK.unpack(header)
+        sandbox.set_cpu_limit(seconds)
         yield stream.read(size)
 
 
 def _send(stream: BufferedRWPair, reply: Reply) -> None:
-    answer = _encode(reply)
-    stream.write(ANSWER.pack(len(answer)))
-    stream.write(answer)
+    data = _encode(reply)
+    stream.write(REPLY.pack(len(data)))
+    stream.write(data)
     stream.flush()
 
 
-def _load(charge: WorkerSpec) -> AnyPolicy:
-    sandbox.confine()
+def _load(spec: WorkerSpec) -> AnyPolicy:
+    sandbox.apply()
     logs.configure()
-    for policy in loader.load_file(Path(charge.file)):
-        if policy.name == charge.name:
-            return policy.bind(**charge.parameters)
-    raise ConfigurationError(f"{charge.file}: no policy of the name {charge.name!r} is made by this file")
+    for policy in loader.load_file(Path(spec.file)):
+        if policy.name == spec.name:
+            return policy.bind(**spec.parameters)
+    raise ConfigurationError(f"{spec.file}: no policy named {spec.name!r} in this file")
 
 
 def _run(policy: AnyPolicy, body: bytes, runner: asyncio.Runner) -> Result:
-    review, started = CODECS[policy.kind].decode(body), perf_counter()
+    review = CODECS[policy.kind].decode(body)
     if policy.is_async:
-        return runner.run(call_on_loop(policy, review, started, started))
-    return call(policy, review, started, started)
+        started = perf_counter()
+        return runner.run(invoke_async(policy, review, started, started))
+    return invoke(policy, review)
 
 
 def _reply(result: Result) -> Reply:
@@ -91,21 +92,21 @@ def _reply(result: Result) -> Reply:
     if isinstance(failure, MalformedReview):
         return Reply(failure=str(failure), code=failure.code)
     cause = failure.__cause__
-    where = "" if cause is None else logs.format_traceback(cause)
-    return Reply(failure=_text(str(failure)), traceback=_text(where[-_MAX_TRACEBACK:]))
+    traceback = "" if cause is None else logs.format_traceback(cause)
+    return Reply(failure=_encodable(str(failure)), traceback=_encodable(traceback[-_MAX_TRACEBACK:]))
 
 
-def _text(said: str) -> str:
-    """What an exception said, as text that can be sent."""
-    return said.encode(errors="backslashreplace").decode()
+def _encodable(text: str) -> str:
+    """Escape characters of an exception's message that cannot be encoded as UTF-8."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _fields(outcome: Outcome) -> dict[str, Any]:
-    """The fields of an outcome as data.
+    """Return the fields of an outcome as plain data.
 
     Raises:
-        PolicyFailure: what a patch holds is not JSON.
-        TypeError: likewise, of an object or a patch.
+        PolicyFailure: a value in a patch is not JSON.
+        TypeError: a value in an object or a patch cannot be encoded as JSON.
     """
     fields = msgspec.structs.asdict(outcome)
     if isinstance(outcome, Patch):

@@ -1,7 +1,7 @@
-"""Confinement: what a process gives up for good before it runs what is not trusted. It needs Linux, and no privilege.
+"""Restrictions of a process before it runs an isolated policy. They need Linux, and no privileges.
 
-It contains accidents, and input that is made to cause them: memory that grows, loops, crashes, processes without end.
-It is no wall against code that wants to do harm, which is still the same user's.
+They contain accidents, and input that provokes them: growing memory, endless loops, crashes, fork bombs. They do not
+contain code that intends harm: the process runs as the user of the server.
 """
 
 import ctypes
@@ -11,82 +11,87 @@ import resource
 import signal
 import struct
 
-MEMORY = 512 * 1024 * 1024  # bytes that the process may take for itself
-ADDRESSES = 2 * 1024 * 1024 * 1024  # bytes of addresses, which threads and libraries reserve in plenty
+MEMORY = 512 * 1024 * 1024  # bytes of private memory
+ADDRESS_SPACE = 2 * 1024 * 1024 * 1024  # bytes; threads and libraries reserve much more than they use
 
-_SET_PARENT_DEATH_SIGNAL, _SET_SECCOMP, _SET_NO_NEW_PRIVILEGES = 1, 22, 38  # of prctl
-_FILTER = 2
+_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
+_SECCOMP_MODE_FILTER = 2
 
-# What filters of system calls are made of, and what they say: go on, or fail as not permitted, or as not known.
-_LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_ENDS = {"allow": 0x7FFF0000, "unknown": 0x00050000 | errno.ENOSYS, "refuse": 0x00050000 | errno.EPERM}
-_CALL, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # where they stand in what a filter looks at
-_OTHER_ABI = 0x40000000  # calls of x32 have these numbers
-_THREAD = 0x00010000  # of the flags of clone
+# Instructions and return values of seccomp filters, which are classic BPF programs: see linux/filter.h and seccomp.h.
+_LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_RETURNS = {"allow": 0x7FFF0000, "unknown": 0x00050000 | errno.ENOSYS, "refuse": 0x00050000 | errno.EPERM}
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
+_X32_BIT = 0x40000000  # set in system call numbers of the x32 ABI
+_CLONE_THREAD = 0x00010000  # a flag of clone
 
-# By machine: what the kernel calls it; the numbers of clone and clone3, and of all else that makes processes.
+# By machine: the audit architecture, and the system call numbers of clone, clone3, and of fork and vfork.
 _MACHINES = {"x86_64": (0xC000003E, 56, 435, (57, 58)), "aarch64": (0xC00000B7, 220, 435, ())}
 
 
-def confine() -> None:
-    """Confine this process: it has no more memory than `MEMORY`, starts no other processes, and dies with its parent.
+def apply() -> None:
+    """Restrict this process for good: limit its memory, forbid new processes, and kill it when its parent dies.
 
     Raises:
-        OSError: the system cannot do that.
+        OSError: the system does not support it.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)  # a whole group may get them; the server then ends this process itself
-    for limit, most in ((resource.RLIMIT_DATA, MEMORY), (resource.RLIMIT_AS, ADDRESSES), (resource.RLIMIT_CORE, 0)):
-        resource.setrlimit(limit, (most, most))
-    _prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    _prctl(_SET_NO_NEW_PRIVILEGES, 1)
+        signal.signal(number, signal.SIG_IGN)  # they may be sent to the whole group; the server kills this process
+    for limit, value in (
+        (resource.RLIMIT_DATA, MEMORY),
+        (resource.RLIMIT_AS, ADDRESS_SPACE),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(limit, (value, value))
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     _forbid_processes()
 
 
-def allow_computing(seconds: float) -> None:
-    """Let this process compute for so long from now on; after that the kernel ends it, should nobody else have."""
+def set_cpu_limit(seconds: float) -> None:
+    """Limit the CPU time of this process from now on; the kernel then kills it, even if the server is gone."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    most = int(usage.ru_utime + usage.ru_stime + seconds) + 2  # whole seconds are counted
-    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+    limit = int(usage.ru_utime + usage.ru_stime + seconds) + 2  # the kernel counts whole seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
 
 
-def memory() -> int:
-    """The bytes of memory that this process has at present."""
+def resident_memory() -> int:
+    """Return the resident memory of this process in bytes."""
     with open("/proc/self/statm", "rb") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
 def _forbid_processes() -> None:
-    """Refuse what makes processes, but not threads; the limit that the system has counts all of a user's."""
+    """Forbid to create processes, but not threads. RLIMIT_NPROC is no use: it counts all processes of the user."""
     machine = os.uname().machine
     if machine not in _MACHINES:
-        raise OSError(errno.ENOSYS, f"processes cannot be forbidden on {machine}")
-    architecture, clone, clone3, others = _MACHINES[machine]
-    steps = [
+        raise OSError(errno.ENOSYS, f"new processes cannot be forbidden on {machine}")
+    architecture, clone, clone3, fork_calls = _MACHINES[machine]
+    instructions = [
         (_LOAD, _ARCHITECTURE, None, None),
-        (_IF_EQUAL, architecture, None, "refuse"),
-        (_LOAD, _CALL, None, None),
-        (_IF_AT_LEAST, _OTHER_ABI, "refuse", None),
-        *((_IF_EQUAL, call, "refuse", None) for call in others),
-        (_IF_EQUAL, clone3, "unknown", None),  # its flags cannot be seen; who does not find it takes clone
-        (_IF_EQUAL, clone, None, "allow"),
+        (_JUMP_EQUAL, architecture, None, "refuse"),
+        (_LOAD, _NUMBER, None, None),
+        (_JUMP_AT_LEAST, _X32_BIT, "refuse", None),
+        *((_JUMP_EQUAL, number, "refuse", None) for number in fork_calls),
+        (_JUMP_EQUAL, clone3, "unknown", None),  # a filter cannot read its flags; without it, libraries use clone
+        (_JUMP_EQUAL, clone, None, "allow"),
         (_LOAD, _FIRST_ARGUMENT, None, None),
-        (_IF_ANY_BIT, _THREAD, "allow", "refuse"),
+        (_JUMP_ANY_BIT, _CLONE_THREAD, "allow", "refuse"),
     ]
-    names = list(_ENDS)
+    labels = list(_RETURNS)
     program = b""
-    for place, (code, value, then, otherwise) in enumerate(steps):
-        jumps = [0 if name is None else len(steps) - place - 1 + names.index(name) for name in (then, otherwise)]
+    for position, (code, value, if_true, if_false) in enumerate(instructions):
+        to_returns = len(instructions) - position - 1
+        jumps = [0 if label is None else to_returns + labels.index(label) for label in (if_true, if_false)]
         program += struct.pack("HBBI", code, *jumps, value)
-    for value in _ENDS.values():
+    for value in _RETURNS.values():
         program += struct.pack("HBBI", _RETURN, 0, 0, value)
-    steps_at = ctypes.create_string_buffer(program, len(program))
-    header = struct.pack("HP", len(program) // 8, ctypes.addressof(steps_at))
-    _prctl(_SET_SECCOMP, _FILTER, ctypes.create_string_buffer(header, len(header)))
+    filter_ = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("HP", len(program) // 8, ctypes.addressof(filter_))
+    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.create_string_buffer(header, len(header)))
 
 
 def _prctl(option: int, *arguments: int | ctypes.Array[ctypes.c_char]) -> None:
-    words = [ctypes.c_ulong(each) if isinstance(each, int) else each for each in (*arguments, 0, 0, 0)]
+    words = [ctypes.c_ulong(argument) if isinstance(argument, int) else argument for argument in (*arguments, 0, 0, 0)]
     if ctypes.CDLL(None, use_errno=True).prctl(option, *words) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

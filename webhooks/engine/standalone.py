@@ -1,4 +1,4 @@
-"""Asking policies without a server: what runs them, and an object's way through them, as API servers lead it."""
+"""Runs policies without a server, and sends an object through them in the phases of an API server."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -15,65 +15,65 @@ from webhooks.settings import Limits
 
 Json: TypeAlias = Mapping[str, Any]
 
-STAGES: tuple[Kind, ...] = ("mutating", "validating")
+PHASES: tuple[Kind, ...] = ("mutating", "validating")
 
 
-class Stage(Protocol):
-    """What the policies of one kind came to."""
+class PhaseResult(Protocol):
+    """The result of the policies of one kind."""
 
     @property
     def allowed(self) -> bool | None:
-        """Whether the object may go on."""
+        """Whether the request is allowed."""
 
     @property
     def patch(self) -> Sequence[Mapping[str, Any]]:
-        """What they change, as JSON Patch operations."""
+        """The changes to the object, as JSON Patch operations."""
 
 
-S = TypeVar("S", bound=Stage)
+P = TypeVar("P", bound=PhaseResult)
 
 
-def _ignore_pace(policy: str, pace: InlineState) -> None:
-    """Nobody counts how quick policies are."""
+def _ignore_change(policy: str, state: InlineState) -> None:
+    """Ignore the change of an `InlineState`."""
 
 
-def dispatcher(
+def build_dispatcher(
     policies: Iterable[AnyPolicy],
-    paced: Callable[[str, InlineState], None] = _ignore_pace,
-    meters: MetricRegistry | None = None,
+    on_change: Callable[[str, InlineState], None] = _ignore_change,
+    metrics: MetricRegistry | None = None,
 ) -> Dispatcher:
-    """What asks policies. Its runner is to be started before, and closed at the end.
+    """Build a dispatcher. Start its executor before use, and close it at the end.
 
     Args:
-        policies: those to ask.
-        paced: see `PolicyExecutor`.
-        meters: where things are counted; unless given, nobody looks.
+        policies: the policies to run.
+        on_change: see `PolicyExecutor`.
+        metrics: the registry for metrics; None if they are not needed.
 
     Raises:
-        ConfigurationError: the policies do not fit together.
+        ConfigurationError: the policies are inconsistent, see `Registry`.
     """
-    registry, meters = Registry(policies), meters or MetricRegistry()
-    return Dispatcher(registry, PolicyExecutor(registry, paced, meters), ConcurrencyLimiter(Limits(), meters))
+    registry, metrics = Registry(policies), metrics or MetricRegistry()
+    return Dispatcher(registry, PolicyExecutor(registry, on_change, metrics), ConcurrencyLimiter(Limits(), metrics))
 
 
-async def admit(body: Json, ask: Callable[[Kind, Json], Awaitable[S]]) -> tuple[list[S], Any]:
-    """Ask about an object as API servers do: mutating policies first, then validating ones on what those left.
+async def run_admission(body: Json, evaluate: Callable[[Kind, Json], Awaitable[P]]) -> tuple[list[P], Any]:
+    """Send a request through the phases of an API server: mutating policies, then validating ones on their result.
 
     Args:
-        body: an AdmissionReview, which stays as it is.
-        ask: asks the policies of a kind about one.
+        body: an AdmissionReview, which is not modified.
+        evaluate: runs the policies of a kind on a body.
 
     Returns:
-        What the stages came to, of which one that does not allow the object is the last; and the object as they leave
-        it, None where it is not allowed, and on DELETE.
+        The results of the phases, ending with the first that does not allow the request; and the final object, which
+        is None if the request is not allowed, and on DELETE.
     """
-    stages: list[S] = []
-    for kind in STAGES:
-        stage = await ask(kind, body)
-        stages.append(stage)
-        if not stage.allowed:
-            return stages, None
-        if stage.patch:
-            changed = json_patch.apply(body["request"]["object"], stage.patch)
+    results: list[P] = []
+    for kind in PHASES:
+        result = await evaluate(kind, body)
+        results.append(result)
+        if not result.allowed:
+            return results, None
+        if result.patch:
+            changed = json_patch.apply(body["request"]["object"], result.patch)
             body = {**body, "request": {**body["request"], "object": changed}}
-    return stages, body["request"].get("object")
+    return results, body["request"].get("object")

@@ -8,8 +8,8 @@ import orjson
 
 from webhooks.engine.dispatcher import Verdict
 from webhooks.engine.invocation import Result
-from webhooks.engine.standalone import STAGES, Json, admit, dispatcher
-from webhooks.engine.verdicts import denies, passed_over
+from webhooks.engine.standalone import PHASES, Json, build_dispatcher, run_admission
+from webhooks.engine.verdicts import is_denial, is_ignored_failure
 from webhooks.errors import ConfigurationError, MalformedReview, PatchError, PolicyFailure
 from webhooks.offline.requests import NotReviewable, RequestBuilder, encode
 from webhooks.offline.sources import Manifest, Problem
@@ -110,9 +110,9 @@ class Reviewer:
     """
 
     def __init__(self, policies: Iterable[AnyPolicy], requests: RequestBuilder) -> None:
-        self._dispatcher = dispatcher(policies)
-        self.executor = self._dispatcher.runner
-        if not any(policy.kind in STAGES for policy in self._dispatcher.registry):
+        self._dispatcher = build_dispatcher(policies)
+        self.executor = self._dispatcher.executor
+        if not any(policy.kind in PHASES for policy in self._dispatcher.registry):
             raise ConfigurationError("no policy is mutating or validating; other policies do not review manifests")
         self._requests = requests
 
@@ -133,7 +133,7 @@ class Reviewer:
             except (PolicyFailure, PatchError, NotReviewable) as error:
                 return _Phase(Verdict(None), [Message("", str(error))])
 
-        phases, final_object = await admit(body, evaluate)
+        phases, final_object = await run_admission(body, evaluate)
         return _combine(manifest, body["request"], phases, final_object)
 
     async def _evaluate(self, kind: Kind, review: AdmissionReview) -> "_Phase":
@@ -147,7 +147,7 @@ class Reviewer:
 class _Phase:
     """The result of the policies of one kind."""
 
-    verdict: Verdict
+    verdict: Verdict[Any]
     denials: Sequence[Message]
     patch: Sequence[Mapping[str, Any]] = ()
 
@@ -184,24 +184,24 @@ def _combine(
 def _denials(results: Iterable[Result], mode: Mode) -> Iterator[Message]:
     """Yield the denials by policies in a mode."""
     for result in results:
-        if result.policy.mode == mode and denies(result):
+        if result.policy.mode == mode and is_denial(result):
             text = result.outcome.message if isinstance(result.outcome, Deny) else f"failed: {result.failure}"
             yield Message(result.policy.name, text)
 
 
-def _warnings(verdict: Verdict) -> Iterator[Message]:
+def _warnings(verdict: Verdict[Any]) -> Iterator[Message]:
     for policy, exemption in verdict.exemptions:
         if exemption.is_expired:
             yield Message(policy, exemption.expiry_notice)
     for result in verdict.results:
         if result.outcome is not None:
             yield from (Message(result.policy.name, text) for text in result.outcome.warnings)
-        elif passed_over(result):
+        elif is_ignored_failure(result):
             yield Message(result.policy.name, f"failed and was ignored: {result.failure}")
         yield from _denials([result], "warn")
 
 
-def _exemptions(verdict: Verdict) -> Iterator[Message]:
+def _exemptions(verdict: Verdict[Any]) -> Iterator[Message]:
     for policy, exemption in verdict.exemptions:
         if not exemption.is_expired:
             yield Message(policy, exemption.reason)

@@ -17,7 +17,7 @@ from webhooks.objects.strict_json import LARGE
 from webhooks.objects.typed_decoding import TYPES, seen_kinds
 from webhooks.reviews.admission import AdmissionEnvelope, AdmissionRequest, AdmissionReview
 from webhooks.reviews.codec import Codec, ReviewSummary, encode_json, format_resource
-from webhooks.reviews.envelope import ID_PREFIX_SIZE, check_version, decode_partially, find_request_id
+from webhooks.reviews.envelope import ID_PREFIX_SIZE, decode_partially, find_request_id, unsupported
 from webhooks.reviews.outcomes import Allow, Decision, Deny
 
 _OBJECT, _NULL = b"{n"  # the first byte of each
@@ -77,7 +77,8 @@ class AdmissionCodec(Codec[AdmissionReview, Decision]):
         """Decode a request."""
         envelope, read_raw = _decode(body)
         request = envelope.request
-        check_version(envelope.kind, envelope.api_version, self.kind, self.api_versions)
+        if envelope.kind != self.kind or envelope.api_version not in ADMISSION:
+            raise unsupported(envelope.kind, envelope.api_version, self.kind)
         kind = request.kind.kind
         if read_raw is None:
             object_ = _object(request.object, kind, "object")

@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from webhooks.kube.api_groups import AUDIT
-from webhooks.reviews.envelope import check_version, decode_fully
+from webhooks.reviews.envelope import decode_fully, unsupported
 
 KIND = "EventList"
 
@@ -32,5 +32,6 @@ def decode(body: bytes) -> tuple[AuditEvent, ...]:
         MalformedReview: the body is not an EventList.
     """
     batch = decode_fully(AuditEventList, body)
-    check_version(batch.kind, batch.api_version, KIND, AUDIT)
+    if batch.kind != KIND or batch.api_version not in AUDIT:
+        raise unsupported(batch.kind, batch.api_version, KIND)
     return batch.items

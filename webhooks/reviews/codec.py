@@ -6,7 +6,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import msgspec
 
-from webhooks.reviews.envelope import check_version, decode_fully
+from webhooks.reviews.envelope import decode_fully, unsupported
 from webhooks.reviews.outcomes import Outcome
 
 Spec = TypeVar("Spec")
@@ -137,7 +137,8 @@ class Codec(ABC, Generic[R, O]):
             MalformedReview: as `decode` raises it.
         """
         envelope = decode_fully(type_, body)
-        check_version(envelope.kind, envelope.api_version, self.kind, self.api_versions)
+        if envelope.kind != self.kind or envelope.api_version not in self.api_versions:
+            raise unsupported(envelope.kind, envelope.api_version, self.kind)
         return envelope
 
 

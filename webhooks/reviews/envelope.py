@@ -1,7 +1,6 @@
 """Strict decoding of untrusted reviews: a typed envelope, around raw documents that are checked when they are read."""
 
 import re
-from collections.abc import Collection
 from typing import Any, TypeVar
 
 import msgspec
@@ -57,14 +56,9 @@ def decode_fully(type_: type[T], body: bytes) -> T:
         raise MalformedReview(str(error)) from None
 
 
-def check_version(kind: str, api_version: str, expected_kind: str, api_versions: Collection[str]) -> None:
-    """Check the kind and version of a request.
-
-    Raises:
-        MalformedReview: the kind or the version is not supported.
-    """
-    if kind != expected_kind or api_version not in api_versions:
-        raise MalformedReview(f"{api_version[:64]} {kind[:64]} is not a supported version of {expected_kind}")
+def unsupported(kind: str, api_version: str, expected_kind: str) -> MalformedReview:
+    """Return the error for a request of another kind, or of a version that is not supported."""
+    return MalformedReview(f"{api_version[:64]} {kind[:64]} is not a supported version of {expected_kind}")
 
 
 def _without_documents(envelope: Any, body: bytes) -> bytes:

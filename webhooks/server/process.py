@@ -164,7 +164,7 @@ def answer(
 
         follower.at_distrust(expel)
         await app.runner.start()
-        with app.pulse.beating(), app.callers.watching(), reloader.looking(app), _operations(app, ops):
+        with app.pulse.running(), app.callers.watching(), reloader.looking(app), _operations(app, ops):
             await server.serve([reviews])
         if not server.force_exit:
             await app.site.close()
@@ -175,7 +175,7 @@ def answer(
     gc.set_threshold(50_000, 20, 20)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(serve())
-        if app.runner.busy:
+        if app.runner.is_busy:
             logs.flush()
             os._exit(0)  # a thread that a policy does not give back would keep the process for ever
 

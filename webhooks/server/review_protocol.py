@@ -148,7 +148,7 @@ class ReviewProtocol(LimitedHttpProtocol):
 
     def _reject_too_large(self, review: _Review) -> None:
         error = self._headers.too_large()
-        self.respond(review, review.endpoint.refuse(error, review.content(), review.client))
+        self.respond(review, review.endpoint.reject(error, review.content(), review.client))
 
     def on_body(self, body: bytes) -> None:
         """Add a part to the body of a review, up to the limit."""

@@ -20,7 +20,7 @@ from webhooks.app import ops_routes
 from webhooks.app.asgi import WebhookApp
 from webhooks.app.lifecycle import Lifecycle, Phase
 from webhooks.app.review_metrics import MetricsSnapshot
-from webhooks.engine.watchdog import LOST
+from webhooks.engine.watchdog import DEAD_AFTER
 from webhooks.errors import ConfigurationError
 from webhooks.observability import logs
 from webhooks.observability.metrics import Counter, MetricRegistry
@@ -97,7 +97,7 @@ class Worker:
             seconds: since the last look.
         """
         self._silence += seconds
-        patience = LOST if self.ready else _START_TIME
+        patience = DEAD_AFTER if self.ready else _START_TIME
         if self._silence > patience and self._process is not None and self._process.is_alive():
             logger.error("a worker has told nothing for %g s: it is killed", patience)
             self._silence, self.hung = 0.0, True
@@ -189,7 +189,7 @@ def _tell(app: WebhookApp, pipe: Connection, ended: threading.Event) -> None:
     while True:
         last = ended.is_set()
         try:
-            if last or app.pulse.silence < _INTERVAL:
+            if last or app.pulse.seconds_since_tick < _INTERVAL:
                 pipe.send_bytes(msgspec.msgpack.encode(app.metrics.tally))
         except OSError:
             return

@@ -12,12 +12,12 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 import orjson
 
-from webhooks.app.endpoints import PATHS, endpoints
+from webhooks.app.endpoints import PATHS, build_endpoints
 from webhooks.app.review_metrics import Metrics
 from webhooks.auth.client import Client
 from webhooks.config import file
 from webhooks.engine.invocation import Result as PolicyResult
-from webhooks.engine.standalone import admit, dispatcher
+from webhooks.engine.standalone import build_dispatcher, run_admission
 from webhooks.http.responses import JsonResponse
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.policy import loader
@@ -101,9 +101,9 @@ class Server:
         registry = MetricRegistry()
         self._recorder = _Recorder(registry)
         loaded = (policy for source in policies for policy in _load(source, folder or Path()))
-        policy_dispatcher = dispatcher(loaded, self._recorder.paced, registry)
-        self._executor = policy_dispatcher.runner
-        self._endpoints = endpoints(policy_dispatcher, self._recorder)
+        policy_dispatcher = build_dispatcher(loaded, self._recorder.paced, registry)
+        self._executor = policy_dispatcher.executor
+        self._endpoints = build_endpoints(policy_dispatcher, self._recorder)
         # One event loop for all reviews, because policies may keep objects of it. It runs in a thread, because a test
         # may already run on an event loop.
         self._loop = asyncio.Runner()
@@ -146,7 +146,7 @@ class Server:
         return self._run(self._review_admission(body) if kind == "validating" else self._evaluate(kind, body))
 
     async def _review_admission(self, body: Mapping[str, Any]) -> Result:
-        phases, final_object = await admit(body, self._evaluate)
+        phases, final_object = await run_admission(body, self._evaluate)
         last = phases[-1]
         patch = phases[0].patch if last.allowed else []
         return replace(
