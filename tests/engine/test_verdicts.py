@@ -1,6 +1,7 @@
 """How the outcomes of several policies become one verdict."""
 
 import itertools
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,25 +15,31 @@ from webhooks import (
     Authenticated,
     Deny,
     NoOpinion,
+    Replace,
     Unauthenticated,
     authorizing,
     image_policy,
     mutating,
     validating,
 )
+from webhooks.errors import MalformedReview
 from webhooks.kube.globs import Globs
 from webhooks.policy.exemptions import Exemption
+from webhooks.reviews import admission_codec
 from webhooks.reviews.kinds import Kind
 from webhooks.reviews.outcomes import Outcome
 
 from ..support.builders import (
+    AnyPolicy,
     Json,
     access_review,
+    admission_body,
     admission_review,
     decide,
     image_review,
     pod,
     reply,
+    written,
 )
 from ..support.policies import (
     ACCEPTS,
@@ -249,3 +256,78 @@ def test_a_verdict_lists_the_exemptions_that_matched(policy: Any, review: Any) -
     assert told(ended) == [("denying", ended)]
     assert told(ended, holds) == [("denying", holds)]
     assert told(other) == told() == []
+
+
+# Modes that do not enforce denials.
+
+POD = admission_review(obj=pod())
+
+
+def deny(review: Any) -> Deny:
+    return Deny("never")
+
+
+def fail(review: Any) -> Allow:
+    raise ValueError("secret detail")
+
+
+def label(review: Any) -> Replace:
+    obj = review.object
+    obj["metadata"]["labels"] = {"seen": "yes"}
+    return Replace(obj)
+
+
+def configured(function: Any, decorator: Any = validating, **operator: Any) -> AnyPolicy:
+    policy: AnyPolicy = decorator("*/*", operations=["*"])(function)
+    return replace(policy, **operator)
+
+
+@pytest.mark.parametrize("decorator", [validating, mutating])
+@pytest.mark.parametrize(
+    ("function", "mode", "warnings", "audit"),
+    [
+        (deny, "warn", ["deny: never"], {}),
+        (deny, "audit", [], {"deny.denied": "never"}),
+        (fail, "warn", ["fail: policy 'fail' failed"], {}),
+        (fail, "audit", [], {"fail.denied": "policy 'fail' failed"}),
+    ],
+)
+def test_a_denial_that_is_not_enforced_is_reported(
+    decorator: Any, function: Any, mode: str, warnings: list[str], audit: dict[str, str]
+) -> None:
+    verdict = decide(POD, configured(function, decorator, mode=mode))
+    assert verdict.outcome == Allow(warnings=warnings, audit=audit)
+
+
+def test_other_policies_are_enforced() -> None:
+    verdict = decide(POD, configured(deny, mode="warn"), configured(deny, name="hard"))
+    assert isinstance(verdict.outcome, Deny)
+    assert (verdict.outcome.message, verdict.outcome.warnings) == ("never", ["deny: never"])
+
+
+def test_mutators_that_are_not_enforced_still_change_objects() -> None:
+    verdict = decide(POD, configured(deny, mutating, mode="audit"), configured(label, mutating, mode="warn"))
+    assert verdict.patch is not None
+    assert verdict.outcome == Allow(warnings=[], audit={"deny.denied": "never"})
+
+
+def test_reported_denials_are_one_line_and_limited() -> None:
+    def deny_verbosely(review: Any) -> Deny:
+        return Deny("two\nlines \x1b[31m" + "x" * 10_000)
+
+    warned = decide(POD, configured(deny_verbosely, mode="warn")).outcome
+    audited = decide(POD, configured(deny_verbosely, mode="audit")).outcome
+    assert warned is not None
+    assert audited is not None
+    assert re.fullmatch(r"deny_verbosely: two lines  ?\[31mx{100,}", warned.warnings[0])
+    assert len(audited.audit["deny_verbosely.denied"]) == 4096
+
+
+def test_a_malformed_review_is_rejected_in_every_mode() -> None:
+    def read(review: Any) -> Allow:
+        assert review.object
+        return Allow()
+
+    body = written(admission_body(obj={"a": 1})).replace(b'"a":1', b'"a":1,"a":2')
+    with pytest.raises(MalformedReview):
+        decide(admission_codec.CODEC.decode(body), configured(read, mode="audit", on_error="allow"))

@@ -1,6 +1,5 @@
-"""Exemptions, and modes that do not enforce denials."""
+"""Exemptions from policies."""
 
-import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -8,20 +7,16 @@ from typing import Any
 import pytest
 
 from webhooks import Allow, Deny, NoOpinion, Replace, authorizing, image_policy, mutating, validating
-from webhooks.errors import MalformedReview
 from webhooks.kube.globs import Globs
 from webhooks.policy.exemptions import Exemption
-from webhooks.reviews import admission_codec
 
 from ..support.builders import (
     AnyPolicy,
     access_review,
-    admission_body,
     admission_review,
     decide,
     image_review,
     pod,
-    written,
 )
 
 PAST = datetime(2020, 1, 31, tzinfo=UTC).timestamp()
@@ -141,54 +136,3 @@ def test_exemptions_from_image_policies_and_authorizers() -> None:
     access: AnyPolicy = replace(authorizing("*/*")(deny), exemptions=(make_exemption(users=["jane"]),))
     assert decide(access_review(verb="get", resource="pods"), access).outcome == NoOpinion()
     assert isinstance(decide(access_review(verb="get", resource="pods", user="joe"), access).outcome, Deny)
-
-
-@pytest.mark.parametrize("decorator", [validating, mutating])
-@pytest.mark.parametrize(
-    ("function", "mode", "warnings", "audit"),
-    [
-        (deny, "warn", ["deny: never"], {}),
-        (deny, "audit", [], {"deny.denied": "never"}),
-        (fail, "warn", ["fail: policy 'fail' failed"], {}),
-        (fail, "audit", [], {"fail.denied": "policy 'fail' failed"}),
-    ],
-)
-def test_a_denial_that_is_not_enforced_is_reported(
-    decorator: Any, function: Any, mode: str, warnings: list[str], audit: dict[str, str]
-) -> None:
-    verdict = decide(WEB, make_policy(function, decorator, mode=mode))
-    assert verdict.outcome == Allow(warnings=warnings, audit=audit)
-
-
-def test_other_policies_are_enforced() -> None:
-    verdict = decide(WEB, make_policy(deny, mode="warn"), replace(make_policy(deny), name="hard"))
-    assert isinstance(verdict.outcome, Deny)
-    assert (verdict.outcome.message, verdict.outcome.warnings) == ("never", ["deny: never"])
-
-
-def test_mutators_that_are_not_enforced_still_change_objects() -> None:
-    verdict = decide(WEB, make_policy(deny, mutating, mode="audit"), make_policy(label, mutating, mode="warn"))
-    assert verdict.patch is not None
-    assert verdict.outcome == Allow(warnings=[], audit={"deny.denied": "never"})
-
-
-def test_reported_denials_are_one_line_and_limited() -> None:
-    def deny_verbosely(review: Any) -> Deny:
-        return Deny("two\nlines \x1b[31m" + "x" * 10_000)
-
-    warned = decide(WEB, make_policy(deny_verbosely, mode="warn")).outcome
-    audited = decide(WEB, make_policy(deny_verbosely, mode="audit")).outcome
-    assert warned is not None
-    assert audited is not None
-    assert re.fullmatch(r"deny_verbosely: two lines  ?\[31mx{100,}", warned.warnings[0])
-    assert len(audited.audit["deny_verbosely.denied"]) == 4096
-
-
-def test_a_malformed_review_is_rejected_in_every_mode() -> None:
-    def read(review: Any) -> Allow:
-        assert review.object
-        return Allow()
-
-    body = written(admission_body(obj={"a": 1})).replace(b'"a":1', b'"a":1,"a":2')
-    with pytest.raises(MalformedReview):
-        decide(admission_codec.CODEC.decode(body), make_policy(read, mode="audit", on_error="allow"))
