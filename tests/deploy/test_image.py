@@ -18,6 +18,8 @@ from ..support.images import DEPLOY, Image, Mount, Pod, built
 from ..support.kustomize import KUSTOMIZE, found, render
 from ..support.servers import Server, client_context, free_port, review, started
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SERVICE = "webhooks.webhooks.svc"
 

@@ -8,7 +8,7 @@ from .cluster import Cluster
 from .kubectl import Json, Kubectl
 from .objects import config_map, cron_job, deployment, pod, thing
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 # More than a float can tell from its neighbours.
 BIG = 9007199254740993

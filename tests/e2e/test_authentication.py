@@ -6,7 +6,7 @@ from .cluster import Cluster
 from .kubectl import Kubectl
 from .objects import config_map
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

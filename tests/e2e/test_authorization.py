@@ -5,7 +5,7 @@ import pytest
 from .cluster import Cluster
 from .objects import config_map, thing
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def test_a_denial_stands_against_rbac(cluster: Cluster) -> None:

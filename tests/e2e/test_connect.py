@@ -10,7 +10,7 @@ import yaml
 from .cluster import Cluster
 from .kubectl import Kubectl
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "connect.md"
 

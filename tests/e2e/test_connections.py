@@ -10,7 +10,7 @@ import pytest
 from .certificates import Pair
 from .cluster import Cluster
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 QUESTION = {
     "apiVersion": "authorization.k8s.io/v1",

@@ -19,7 +19,7 @@ from .kubectl import Json
 from .objects import everything, thing
 from .processes import free_ports, wait_for
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "rate-limits.md"
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"

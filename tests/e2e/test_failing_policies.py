@@ -7,7 +7,7 @@ from .kubectl import Kubectl
 from .objects import config_map
 from .processes import wait_for
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SECRET = "hunter2"
 

@@ -10,7 +10,7 @@ from .kubectl import Kubectl
 from .objects import config_map
 from .processes import free_ports
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "operations.md"
 

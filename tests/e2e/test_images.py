@@ -6,7 +6,7 @@ from .cluster import Cluster
 from .kubectl import Kubectl
 from .objects import pod, pod_spec
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 FOREIGN = "docker.io/library/nginx:1"
 

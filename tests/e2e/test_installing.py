@@ -12,7 +12,7 @@ from .cluster import ROOT, Cluster
 from .kubectl import Kubectl
 from .pages import Page
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 # Nothing here builds images (see tests/test_image.py), runs pods, or ends namespaces.
 ELSEWHERE = re.compile("^(deploy/build-image|kubectl .* rollout .*)$", re.MULTILINE)

@@ -10,7 +10,7 @@ from .cluster import Cluster
 from .kubectl import Json, Kubectl
 from .objects import everything, thing
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

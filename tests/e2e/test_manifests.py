@@ -34,7 +34,7 @@ from .kubectl import Json
 from .objects import config_map, pod, thing
 from .processes import Process, free_ports, wait_for
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 POLICIES = Path(__file__).with_name("manifests_policies.py")
 VERSION = "1.20"

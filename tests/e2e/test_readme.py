@@ -12,7 +12,7 @@ from .cluster import Cluster
 from .objects import thing
 from .processes import free_ports
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SECONDS = 60
 

@@ -20,7 +20,7 @@ from .objects import everything, pod, rights, thing
 from .pages import Page
 from .processes import Process, Processes, free_ports
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SIDECAR = ROOT / "deploy" / "sidecar"
 HOME = "/etc/kubernetes"

@@ -14,6 +14,8 @@ from .answering import Endpoints, endpoints
 from .bodies import REAL, make
 from .laws import POLICIES, VERDICT, BrokenLawError, check
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES, BODIES = 1050, 20  # 21,000 in all
 OVER_TLS = 400
 

@@ -13,6 +13,8 @@ from webhooks import __version__
 
 from ..support.servers import SECONDS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 
