@@ -30,8 +30,8 @@ from webhooks.errors import MalformedReview
 from webhooks.http.responses import JsonResponse
 from webhooks.settings import Limits
 
+from ..support.api_server import accept_admission, accept_authentication, accept_authorization, accept_images
 from ..support.builders import access_body, admission_body, image_body, pod, promote, token_body, written
-from ..support.caller import accept_admission, accept_authentication, accept_authorization, accept_images
 
 AnyPolicy = Policy[Any, Any]
 

@@ -1,1 +1,1 @@
-"""The benchmark: `python -m tests.bench`. Not a test: only the ratios within one run mean something."""
+"""The benchmark: `python -m tests.bench`. It is not a test: compare only figures of one run."""

@@ -1,4 +1,4 @@
-"""The servers that are measured: ours with several sets of policies, and the peers."""
+"""The servers that are measured: cluster-webhooks with several sets of policies, and other servers."""
 
 import json
 import os
@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.bench.servers import Candidate, NotHereError, Place
+from tests.bench.servers import Candidate, NotInstalledError, ServerSetup
 
 HERE = Path(__file__).parent
 POLICIES = HERE / "policies"
-OTHERS = 199
-MOST = 2**31 - 1
-NGINX = """\
+OTHER_POLICIES = 199
+NEVER_REACHED = 2**31 - 1
+NGINX_CONFIG = """\
 daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log warn;
 events {{ worker_connections 1024; }}
 http {{
@@ -26,62 +26,60 @@ http {{
   server {{
     listen 127.0.0.1:{port} ssl; ssl_certificate {certificate}; ssl_certificate_key {key};
     ssl_protocols TLSv1.2 TLSv1.3;
-    location / {{ return 200 '{answer}'; }}
+    location / {{ return 200 '{response}'; }}
   }}
 }}
 """
-# Of the length of a real answer.
-ANSWER = (
+# As long as a real response.
+STATIC_RESPONSE = (
     '{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"705ab4f5-6393-11e8-b7cc-42010a800002"'
     ',"allowed":true,"patchType":"JSONPatch","patch":"W3sib3AiOiJhZGQiLCJwYXRoIjoiL21ldGFkYXRhL2xhYmVscy9hZG1pc3Npb24uZXh'
     'hbXBsZS5jb21+MWNoZWNrZWQiLCJ2YWx1ZSI6InRydWUifV0="}}'
 )
 
 
-def _serve(place: Place, *options: str | Path, decision_log: str = "off") -> list[str]:
+def _serve(setup: ServerSetup, *options: str | Path, decision_log: str = "off") -> list[str]:
     command = [sys.executable, "-m", "webhooks", "serve", *map(str, options), "--host", "127.0.0.1"]
-    command += ["--port", str(place.port), "--ops-port", "0", "--shutdown-delay", "0"]
-    command += ["--decision-log", decision_log]  # the peers have none
-    return [*command, "--tls-cert", str(place.certificate), "--tls-key", str(place.key)]
+    command += ["--port", str(setup.port), "--ops-port", "0", "--shutdown-delay", "0"]
+    command += ["--decision-log", decision_log]  # the other servers write none
+    return [*command, "--tls-cert", str(setup.certificate), "--tls-key", str(setup.key)]
 
 
-def _many(place: Place) -> list[str]:
-    """One policy that matches among others of the same kind of review, for other resources and operations."""
+def _serve_many(setup: ServerSetup) -> list[str]:
+    """Serve one policy that matches, among others for other resources and operations."""
     resources = ["configmaps", "secrets", "services", "apps/statefulsets", "batch/jobs"]
     source = [(POLICIES / "allowing.py").read_text()]
-    for i in range(OTHERS):
-        same = '"pods", "apps/deployments", operations=["DELETE"]'
-        wanted = same if i % 2 else f'"{resources[i // 2 % 5]}"'
-        source.append(
-            f"\n\n@mutating({wanted})\ndef other_{i}(review: AdmissionReview) -> Allow:\n    return Allow()\n"
-        )
-    policies = place.folder / "many.py"
+    for i in range(OTHER_POLICIES):
+        same_resources = '"pods", "apps/deployments", operations=["DELETE"]'
+        rule = same_resources if i % 2 else f'"{resources[i // 2 % 5]}"'
+        source.append(f"\n\n@mutating({rule})\ndef other_{i}(review: AdmissionReview) -> Allow:\n    return Allow()\n")
+    policies = setup.folder / "many.py"
     policies.write_text("".join(source))
-    return _serve(place, "--policies", policies)
+    return _serve(setup, "--policies", policies)
 
 
-def _limiting(place: Place, backend: Mapping[str, object]) -> list[str]:
-    """One limit, which is never reached."""
-    limits = [{"type": "Namespace", "qps": MOST, "burst": MOST}]
+def _serve_event_limits(setup: ServerSetup, backend: Mapping[str, object]) -> list[str]:
+    """Serve one event rate limit that is never reached."""
+    limits = [{"type": "Namespace", "qps": NEVER_REACHED, "burst": NEVER_REACHED}]
     kind = {"apiVersion": "eventratelimit.admission.k8s.io/v1alpha1", "kind": "Configuration"}
     plugin = {"name": "EventRateLimit", "configuration": kind | {"limits": limits} | backend}
     kind = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration"}
-    configuration = place.folder / "admission.json"
+    configuration = setup.folder / "admission.json"
     configuration.write_text(json.dumps(kind | {"plugins": [plugin]}))
-    return _serve(place, "--admission-config", configuration)
+    return _serve(setup, "--admission-config", configuration)
 
 
 def _python(script: str, *needs: str) -> list[str]:
     missing = [module for module in needs if find_spec(module) is None]
     if missing:
-        raise NotHereError(f"not installed: {', '.join(missing)}")
+        raise NotInstalledError(f"not installed: {', '.join(missing)}")
     return [sys.executable, str(HERE / "peers" / script)]
 
 
-def _go(place: Place) -> list[str]:
+def _go(setup: ServerSetup) -> list[str]:
     if shutil.which("go") is None:
-        raise NotHereError("no Go toolchain")
-    binary = place.folder / "typed"
+        raise NotInstalledError("no Go toolchain")
+    binary = setup.folder / "typed"
     command = ["go", "build", "-buildvcs=false", "-o", str(binary), "."]
     built = subprocess.run(
         command,
@@ -91,55 +89,57 @@ def _go(place: Place) -> list[str]:
         text=True,
     )
     if built.returncode:
-        raise NotHereError(f"go build failed: {built.stderr.strip()[-500:]}")
-    return [str(binary), *place.arguments]
+        raise NotInstalledError(f"go build failed: {built.stderr.strip()[-500:]}")
+    return [str(binary), *setup.arguments]
 
 
-def _nginx(place: Place) -> list[str]:
+def _nginx(setup: ServerSetup) -> list[str]:
     nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
     if nginx is None:
-        raise NotHereError("no nginx")
-    configuration = place.folder / "nginx.conf"
+        raise NotInstalledError("no nginx")
+    configuration = setup.folder / "nginx.conf"
     configuration.write_text(
-        NGINX.format(folder=place.folder, port=place.port, certificate=place.certificate, key=place.key, answer=ANSWER)
+        NGINX_CONFIG.format(
+            folder=setup.folder, port=setup.port, certificate=setup.certificate, key=setup.key, response=STATIC_RESPONSE
+        )
     )
-    return [nginx, "-p", str(place.folder), "-c", str(configuration)]
+    return [nginx, "-p", str(setup.folder), "-c", str(configuration)]
 
 
-def _peer(script: str, *needs: str) -> Callable[[Place], list[str]]:
-    return lambda place: [*_python(script, *needs), *place.arguments]
+def _peer(script: str, *needs: str) -> Callable[[ServerSetup], list[str]]:
+    return lambda setup: [*_python(script, *needs), *setup.arguments]
 
 
-def _ours(policies: str) -> Callable[[Place], list[str]]:
-    return lambda place: _serve(place, "--policies", POLICIES / policies)
+def _ours(policies: str) -> Callable[[ServerSetup], list[str]]:
+    return lambda setup: _serve(setup, "--policies", POLICIES / policies)
 
 
-def limiting(name: str, url: str = "") -> Candidate:
-    """The server that limits events by budgets in memory, or in the store at that URL."""
+def event_limits_candidate(name: str, url: str = "") -> Candidate:
+    """Return the server that limits events, with its buckets in memory or in Redis at a URL."""
     backend: Mapping[str, object] = {"backend": "redis", "redis": {"url": url, "timeout": "1s"}} if url else {}
-    title = f"events, {name.removeprefix('events-')}"
-    return Candidate(name, title, VALIDATE, lambda place: _limiting(place, backend), "allow", denies=False)
+    title = f"events, buckets in {name.removeprefix('events-')}"
+    return Candidate(name, title, VALIDATE, lambda setup: _serve_event_limits(setup, backend), "allow", denies=False)
 
 
 MUTATE, VALIDATE = "/admission/mutate", "/admission/validate"
-NGINX_LIMIT = Candidate("nginx", "nginx, static answer", "/", _nginx, "answer", denies=False)
+NGINX_LIMIT = Candidate("nginx", "nginx, static response", "/", _nginx, "any", denies=False)
 CEILING = Candidate("ceiling", "bare ceiling", "/admit", _peer("ceiling.py", "uvicorn", "uvloop", "httptools"))
 GO = Candidate("go", "plain Go", "/admit", _go)
 KOPF = Candidate("kopf", "kopf", "/admit", _peer("kopf_server.py", "kopf", "uvloop"))
-OURS = Candidate("webhooks", "webhooks", MUTATE, _ours("pair.py"))
-REPLACING = Candidate("replacing", "webhooks, by Replace", MUTATE, _ours("replacing.py"))
-CHECKING = Candidate("checking", "webhooks, validating alone", VALIDATE, _ours("checking.py"), "allow")
-ALLOWING = Candidate("allowing", "webhooks, one that allows", MUTATE, _ours("allowing.py"), "allow", denies=False)
+OURS = Candidate("webhooks", "cluster-webhooks", MUTATE, _ours("pair.py"))
+REPLACING = Candidate("replacing", "... by Replace of the whole object", MUTATE, _ours("replacing.py"))
+CHECKING = Candidate("checking", "... the validating rule only", VALIDATE, _ours("checking.py"), "allow")
+ALLOWING = Candidate("allowing", "... a policy that allows", MUTATE, _ours("allowing.py"), "allow", denies=False)
 LOGGING = Candidate(
     "logging",
-    "webhooks, one that allows, logged",
+    "... the same, with the decision log",
     MUTATE,
-    lambda place: _serve(place, "--policies", POLICIES / "allowing.py", decision_log="all"),
+    lambda setup: _serve(setup, "--policies", POLICIES / "allowing.py", decision_log="all"),
     "allow",
     denies=False,
 )
-MANY = Candidate("many", "webhooks, one of 200", MUTATE, _many, "allow", denies=False)
-ONE_FIELD = Candidate("one-field", "webhooks, one field", f"{MUTATE}/patch", _ours("one_field.py"), denies=False)
+MANY = Candidate("many", "... one of 200 policies", MUTATE, _serve_many, "allow", denies=False)
+ONE_FIELD = Candidate("one-field", "... one field", f"{MUTATE}/patch", _ours("one_field.py"), denies=False)
 
 PEERS = [NGINX_LIMIT, CEILING, GO, KOPF]
 EXTRAS = [REPLACING, CHECKING, ALLOWING, LOGGING, MANY]

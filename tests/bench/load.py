@@ -1,4 +1,4 @@
-"""Running wrk."""
+"""Runs wrk."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ SCRIPT = Path(__file__).with_name("post.lua")
 
 @dataclass(frozen=True)
 class Sample:
-    """What one run of wrk saw."""
+    """The figures of one run of wrk."""
 
     requests: int
     seconds: float
@@ -26,16 +26,18 @@ class Sample:
 
 
 def load(url: str, body: Path, connections: int, seconds: int) -> Sample:
-    """Post the body on kept-alive connections from one thread; any error ends the benchmark."""
+    """Post a body on persistent connections from one thread. Any error stops the benchmark."""
     wrk = shutil.which("wrk")
     if wrk is None:
-        raise BenchError("wrk is needed, and is not here")
+        raise BenchError("wrk is not installed")
     command = [wrk, "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(SCRIPT), url, "--", str(body)]
     done = subprocess.run(command, capture_output=True, text=True)
     line = next((line for line in done.stdout.splitlines() if line.startswith("JSON ")), None)
     if done.returncode or line is None:
         raise BenchError(f"wrk failed on {url}: {done.stdout}{done.stderr}")
-    seen = json.loads(line.removeprefix("JSON "))
-    if any(seen["errors"].values()) or not seen["requests"]:
-        raise BenchError(f"wrk saw errors on {url} with {body.name}: {seen}")
-    return Sample(seen["requests"], seen["duration_us"] / 1e6, seen["p50_us"] / 1e3, seen["p99_us"] / 1e3)
+    measured = json.loads(line.removeprefix("JSON "))
+    if any(measured["errors"].values()) or not measured["requests"]:
+        raise BenchError(f"wrk reported errors on {url} with {body.name}: {measured}")
+    return Sample(
+        measured["requests"], measured["duration_us"] / 1e6, measured["p50_us"] / 1e3, measured["p99_us"] / 1e3
+    )

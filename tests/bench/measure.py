@@ -1,4 +1,4 @@
-"""The measurements: interleaved rounds, so that what the machine does meanwhile falls on everyone alike."""
+"""Measures in interleaved rounds, so that other load on the machine affects all servers alike."""
 
 import shutil
 import sys
@@ -21,24 +21,34 @@ from tests.bench.candidates import (
     ONE_FIELD,
     OURS,
     PEERS,
-    create_local_policy,
+    event_limits_candidate,
 )
 from tests.bench.check import check, check_one_field
-from tests.bench.decisions import NewKeys
+from tests.bench.decisions import NewKeysCost
 from tests.bench.load import Sample, load
-from tests.bench.servers import BenchError, Candidate, NotHereError, Server, running
+from tests.bench.servers import BenchError, Candidate, NotInstalledError, Server, running
 from tests.support.redis_server import RedisServer
 
 BODIES = {"small": bodies.SMALL, "large": bodies.LARGE}
-EVENT = {"event": bodies.EVENT}
+EVENT_REVIEW = {"event": bodies.EVENT_REVIEW}
 DECISIONS = "decisions"
-AT = 8  # the number of connections that the targets are about
+TARGET_CONNECTIONS = 8  # the number of connections to which the targets apply
 ONE_FIELD_POLICIES = ("allow", "read", "patch", "replace")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured."""
+    """What is measured, and how often.
+
+    Attributes:
+        rounds: the number of rounds.
+        seconds: the duration of each measurement.
+        warmup: the duration of the warm-up for each server and body, in seconds.
+        connections: the numbers of connections.
+        starts: how often the start of the server is timed.
+        keys: the number of new keys for the event rate limits.
+        only: the candidates to measure; all if empty.
+    """
 
     rounds: int
     seconds: int
@@ -48,13 +58,13 @@ class Plan:
     keys: int
     only: Sequence[str] = ()
 
-    def wants(self, *names: str) -> bool:
-        """Whether any of them is wanted."""
+    def includes(self, *names: str) -> bool:
+        """Whether any of the candidates is to be measured."""
         return not self.only or any(name in self.only for name in names)
 
 
 class Case(NamedTuple):
-    """One cell of the table."""
+    """A server, a body and a number of connections: one cell of the table."""
 
     server: str
     body: str
@@ -62,7 +72,7 @@ class Case(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What one request of one policy took, in microseconds."""
+    """The time of one request in microseconds."""
 
     wall_us: float
     cpu_us: float
@@ -70,16 +80,16 @@ class Cost(NamedTuple):
 
 @dataclass
 class Results:
-    """Everything that was seen; each list holds one entry a round."""
+    """All figures; each list has one entry per round."""
 
     titles: dict[str, str] = field(default_factory=dict)
-    absent: dict[str, str] = field(default_factory=dict)
+    not_installed: dict[str, str] = field(default_factory=dict)
     samples: dict[Case, list[Sample]] = field(default_factory=lambda: defaultdict(list))
     starts: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     memory_mb: dict[str, float] = field(default_factory=dict)
     one_field: dict[str, list[Cost]] = field(default_factory=lambda: defaultdict(list))
     decisions_us: dict[str, float] = field(default_factory=dict)
-    new_keys: NewKeys | None = None
+    new_keys: NewKeysCost | None = None
 
     def has(self, *names: str) -> bool:
         return all(name in self.titles for name in names)
@@ -91,7 +101,7 @@ class Results:
         return median(sample.p99_ms for sample in self.samples[case])
 
     def rate_ratio(self, one: Case, other: Case) -> float:
-        """How many times as fast one is: the median of the ratios within each round."""
+        """Return the ratio of the request rates: the median of the ratios within each round."""
         pairs = zip(self.samples[one], self.samples[other], strict=True)
         return median(a.rate / b.rate for a, b in pairs)
 
@@ -99,102 +109,104 @@ class Results:
         pairs = zip(self.samples[one], self.samples[other], strict=True)
         return median(a.p99_ms / b.p99_ms for a, b in pairs)
 
-    def extra_cost(self, policy: str, than: str) -> Cost:
-        """What one policy costs more than another."""
-        pairs = list(zip(self.one_field[policy], self.one_field[than], strict=True))
+    def extra_cost(self, policy: str, baseline: str) -> Cost:
+        """Return the cost of a policy in addition to the baseline."""
+        pairs = list(zip(self.one_field[policy], self.one_field[baseline], strict=True))
         return Cost(*(median(a[i] - b[i] for a, b in pairs) for i in range(2)))
 
 
 def measure(plan: Plan, certificate: tuple[Path, Path], scratch: Path) -> Results:
-    """Measure everything that the plan wants and the machine has."""
+    """Measure everything that the plan includes and this machine has installed."""
     results = Results()
     probe = bodies.SMALL.read_bytes()
-    if plan.wants(OURS.name):
-        for _ in range(plan.starts + 1):  # the first one compiles
+    if plan.includes(OURS.name):
+        for _ in range(plan.starts + 1):  # the first one compiles bytecode and is not counted
             with running(OURS, certificate, scratch, probe) as server:
                 results.starts[OURS.name].append(server.start_seconds)
         del results.starts[OURS.name][0]
     _compare(plan, [*PEERS, OURS, *EXTRAS], BODIES, certificate, scratch, results)
-    if plan.wants(ONE_FIELD.name):
+    if plan.includes(ONE_FIELD.name):
         with running(ONE_FIELD, certificate, scratch, bodies.LARGE.read_bytes()) as server:
-            _one_field(plan, server, bodies.of_30_kb(scratch), results)
-    if plan.wants(*EVENTS, DECISIONS):
-        _events(plan, certificate, scratch, results)
+            _one_field(plan, server, bodies.large_object(scratch), results)
+    if plan.includes(*EVENTS, DECISIONS):
+        _measure_events(plan, certificate, scratch, results)
     return results
 
 
 def _compare(
     plan: Plan,
     candidates: Iterable[Candidate],
-    posted: Mapping[str, Path],
+    review_files: Mapping[str, Path],
     certificate: tuple[Path, Path],
     scratch: Path,
     results: Results,
 ) -> None:
-    """Load those of the candidates that are wanted, in turn."""
-    probe = next(iter(posted.values())).read_bytes()
+    """Load the candidates of the plan in turn."""
+    probe = next(iter(review_files.values())).read_bytes()
     with ExitStack() as stack:
         servers = []
         for candidate in candidates:
-            if not plan.wants(candidate.name):
+            if not plan.includes(candidate.name):
                 continue
             try:
                 server = stack.enter_context(running(candidate, certificate, scratch, probe))
-            except NotHereError as reason:
-                results.absent[candidate.title] = str(reason)
+            except NotInstalledError as reason:
+                results.not_installed[candidate.title] = str(reason)
                 continue
-            check(server, posted.values())
+            check(server, review_files.values())
             results.titles[candidate.name] = candidate.title
             servers.append(server)
         if servers:
-            _rounds(plan, servers, posted, results)
+            _measure_rounds(plan, servers, review_files, results)
         for server in servers:
             results.memory_mb[server.candidate.name] = server.memory_mb()
 
 
-def _rounds(plan: Plan, servers: list[Server], posted: Mapping[str, Path], results: Results) -> None:
+def _measure_rounds(plan: Plan, servers: list[Server], review_files: Mapping[str, Path], results: Results) -> None:
     for server in servers:
-        for body in posted.values():
-            load(server.url(), body, AT, plan.warmup)
+        for body in review_files.values():
+            load(server.url(), body, TARGET_CONNECTIONS, plan.warmup)
     for number in range(plan.rounds):
         order = servers[number % len(servers) :] + servers[: number % len(servers)]
-        for name, body in posted.items():
+        for name, body in review_files.items():
             for connections in plan.connections:
-                _say(f"round {number + 1} of {plan.rounds}: {name}, {connections} connections")
+                _print_progress(f"round {number + 1} of {plan.rounds}: {name}, {connections} connections")
                 for server in order:
-                    if connections == AT or server.candidate not in EXTRAS:
+                    if connections == TARGET_CONNECTIONS or server.candidate not in EXTRAS:
                         case = Case(server.candidate.name, name, connections)
                         results.samples[case].append(load(server.url(), body, connections, plan.seconds))
 
 
-def _events(plan: Plan, certificate: tuple[Path, Path], scratch: Path, results: Results) -> None:
-    """Limits of events: the server with budgets in memory and in a store, and one decision by itself."""
+def _measure_events(plan: Plan, certificate: tuple[Path, Path], scratch: Path, results: Results) -> None:
+    """Measure event rate limits: the server with buckets in memory and in Redis, and single decisions."""
     with ExitStack() as stack:
-        candidates, store = [create_local_policy(IN_MEMORY)], None
+        candidates, store = [event_limits_candidate(IN_MEMORY)], None
         if shutil.which("redis-server"):
             store = stack.enter_context(RedisServer())
             candidates += [
-                create_local_policy(IN_REDIS, store.url),
-                create_local_policy(IN_REDIS_BY_SOCKET, f"unix://{store.path}"),
+                event_limits_candidate(IN_REDIS, store.url),
+                event_limits_candidate(IN_REDIS_BY_SOCKET, f"unix://{store.path}"),
             ]
         else:
-            results.absent["events, redis"] = "no redis-server"
-        _compare(plan, candidates, EVENT, certificate, scratch, results)
+            results.not_installed["events, buckets in redis"] = "no redis-server"
+        _compare(plan, candidates, EVENT_REVIEW, certificate, scratch, results)
         if results.has(IN_REDIS) and "cmdstat_evalsha:" not in store.ask("INFO", "commandstats"):
-            raise BenchError("the store was not asked")
-        if plan.wants(DECISIONS):
-            _say("decisions")
-            results.decisions_us = decisions.in_memory() | (decisions.in_redis(store.url) if store else {})
-            results.new_keys = decisions.of_new_keys(plan.keys)
+            raise BenchError("the server did not use Redis")
+        if plan.includes(DECISIONS):
+            _print_progress("decisions")
+            results.decisions_us = decisions.measure_in_memory() | (
+                decisions.measure_in_redis(store.url) if store else {}
+            )
+            results.new_keys = decisions.measure_new_keys(plan.keys)
 
 
 def _one_field(plan: Plan, server: Server, body: Path, results: Results) -> None:
     paths = {name: f"{MUTATE}/{name}" for name in ONE_FIELD_POLICIES}
     check_one_field(server, paths, body.read_bytes())
     for path in paths.values():
-        load(server.url(path), body, AT, plan.warmup)
+        load(server.url(path), body, TARGET_CONNECTIONS, plan.warmup)
     for number in range(plan.rounds):
-        _say(f"round {number + 1} of {plan.rounds}: one field of 30 kB")
+        _print_progress(f"round {number + 1} of {plan.rounds}: one field of 30 kB")
         for name, path in paths.items():
             before = server.cpu_seconds()
             sample = load(server.url(path), body, 1, plan.seconds)
@@ -202,5 +214,5 @@ def _one_field(plan: Plan, server: Server, body: Path, results: Results) -> None
             results.one_field[name].append(Cost(1e6 / sample.rate, 1e6 * cpu / sample.requests))
 
 
-def _say(line: str) -> None:
+def _print_progress(line: str) -> None:
     print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
--- wrk: post one file again and again; the request is rendered once. Arguments after "--": the file.
+-- wrk: post one file repeatedly; the request is rendered once. Arguments after "--": the file.
 init = function(args)
   local file = assert(io.open(args[1], "rb"))
   local body = file:read("*a")

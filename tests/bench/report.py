@@ -1,4 +1,4 @@
-"""The tables, and the targets beside what was seen."""
+"""Formats the tables, and compares the figures with the targets."""
 
 import dataclasses
 import platform
@@ -9,40 +9,44 @@ from typing import Any, NamedTuple
 
 from tests.bench.candidates import ALLOWING, CEILING, GO, IN_MEMORY, IN_REDIS, IN_REDIS_BY_SOCKET, KOPF, MANY, OURS
 from tests.bench.decisions import ONE_IN_MEMORY, ONE_IN_REDIS
-from tests.bench.measure import AT, BODIES, EVENT, ONE_FIELD_POLICIES, Case, Results
+from tests.bench.measure import BODIES, EVENT_REVIEW, ONE_FIELD_POLICIES, TARGET_CONNECTIONS, Case, Results
 
-FASTER_THAN = {GO.name: {"small": 1.4, "large": 3.0}, KOPF.name: {"small": 1.7, "large": 2.3}}
-TIME_OF_CEILING = 1.35
-RATE_OF_ONE_LOADED = 0.9
-START_SECONDS = 0.6
-MEMORY_MB = 80
-ONE_FIELD_US = 150
-RATE_IN_REDIS = 0.6
-DECISION_US = {ONE_IN_MEMORY: 2, ONE_IN_REDIS: 250}
+MIN_RATE_RATIOS = {GO.name: {"small": 1.4, "large": 3.0}, KOPF.name: {"small": 1.7, "large": 2.3}}
+MAX_TIME_RATIO = 1.35
+MIN_RATE_OF_MANY = 0.9
+MAX_START_SECONDS = 0.6
+MAX_MEMORY_MB = 80
+MAX_ONE_FIELD_US = 150
+MIN_REDIS_RATE = 0.6
+MAX_DECISION_US = {ONE_IN_MEMORY: 2, ONE_IN_REDIS: 250}
 
 
 class Target(NamedTuple):
-    """One promise and what was seen of it."""
+    """A target and the figure measured."""
 
-    what: str
-    wanted: str
-    seen: str
+    quantity: str
+    condition: str
+    measured: str
     met: bool
 
 
-def text(results: Results, connections: Sequence[int]) -> str:
-    """Everything, to read."""
-    parts = [*_absent(results), _figures(results, BODIES, connections), _ratios(results, connections)]
-    parts += [_one_field(results), _figures(results, EVENT, connections), _decisions(results)]
-    parts += [_targets(targets(results))]
+def format_report(results: Results, connections: Sequence[int]) -> str:
+    """Format all tables."""
+    parts = [
+        *_format_not_installed(results),
+        _format_rates(results, BODIES, connections),
+        _format_ratios(results, connections),
+    ]
+    parts += [_one_field(results), _format_rates(results, EVENT_REVIEW, connections), _format_decisions(results)]
+    parts += [_format_targets(targets(results))]
     return "\n\n".join(part for part in parts if part)
 
 
-def raw(results: Results) -> dict[str, Any]:
-    """Everything, to keep."""
+def to_json(results: Results) -> dict[str, Any]:
+    """Return all figures for the JSON file."""
     return {
         "machine": {"cpus": cpu_count(), "python": platform.python_version(), "system": platform.platform()},
-        "absent": results.absent,
+        "not_installed": results.not_installed,
         "samples": [
             case._asdict() | {"rounds": [dataclasses.asdict(sample) for sample in samples]}
             for case, samples in results.samples.items()
@@ -57,80 +61,87 @@ def raw(results: Results) -> dict[str, Any]:
 
 
 def targets(results: Results) -> list[Target]:
-    """What was promised, of what was measured."""
+    """Return the targets for which there are figures."""
     return [*_speed_targets(results), *_footprint_targets(results), *_event_targets(results)]
 
 
 def _speed_targets(results: Results) -> Iterator[Target]:
     for body in BODIES:
-        ours, go, kopf, ceiling = (Case(c.name, body, AT) for c in (OURS, GO, KOPF, CEILING))
+        ours, go, kopf, ceiling = (Case(c.name, body, TARGET_CONNECTIONS) for c in (OURS, GO, KOPF, CEILING))
         peers = [peer for peer in (go, kopf) if results.has(OURS.name, peer.server)]
-        for peer in peers[:1]:  # kopf is the measure where there is no Go
-            least, ratio = FASTER_THAN[peer.server][body], results.rate_ratio(ours, peer)
-            yield _at_least(f"{body}: requests per second, of {results.titles[peer.server]}", least, ratio, "x")
+        for peer in peers[:1]:  # kopf if Go is not installed
+            minimum, ratio = MIN_RATE_RATIOS[peer.server][body], results.rate_ratio(ours, peer)
+            yield _at_least(
+                f"{body}: requests per second, relative to {results.titles[peer.server]}", minimum, ratio, "x"
+            )
         for peer in peers:
             p99 = results.p99_ratio(ours, peer)
-            yield _at_most(f"{body}: p99, of {results.titles[peer.server]}", 1.0, p99, "x")
+            yield _at_most(f"{body}: p99, relative to {results.titles[peer.server]}", 1.0, p99, "x")
         if results.has(OURS.name, CEILING.name):
             ratio = results.rate_ratio(ceiling, ours)
-            yield _at_most(f"{body}: time per request, of the bare ceiling", TIME_OF_CEILING, ratio, "x")
+            yield _at_most(f"{body}: time per request, relative to the bare ceiling", MAX_TIME_RATIO, ratio, "x")
     if results.has(MANY.name, ALLOWING.name):
-        ratio = results.rate_ratio(Case(MANY.name, "small", AT), Case(ALLOWING.name, "small", AT))
-        yield _at_least("small: requests per second with 200 loaded, of one loaded", RATE_OF_ONE_LOADED, ratio, "x")
+        ratio = results.rate_ratio(
+            Case(MANY.name, "small", TARGET_CONNECTIONS), Case(ALLOWING.name, "small", TARGET_CONNECTIONS)
+        )
+        yield _at_least("200 policies of which one matches, relative to one policy", MIN_RATE_OF_MANY, ratio, "x")
 
 
 def _footprint_targets(results: Results) -> Iterator[Target]:
     if starts := results.starts.get(OURS.name):
-        yield _at_most("start to the first answer", START_SECONDS, median(starts), " s")
+        yield _at_most("start to the first response", MAX_START_SECONDS, median(starts), " s")
     if memory := results.memory_mb.get(OURS.name):
-        yield _at_most("resident memory after the load", MEMORY_MB, memory, " MB")
+        yield _at_most("resident memory after the load", MAX_MEMORY_MB, memory, " MB")
     if results.one_field:
         for policy in ("patch", "replace"):
-            cost = results.extra_cost(policy, than="allow").wall_us
-            yield _at_most(f"one field of 30 kB by {policy}, more than one that allows", ONE_FIELD_US, cost, " us")
+            cost = results.extra_cost(policy, baseline="allow").wall_us
+            quantity = f"one field of a 30 kB object by {policy}, in addition to a policy that allows"
+            yield _at_most(quantity, MAX_ONE_FIELD_US, cost, " us")
 
 
 def _event_targets(results: Results) -> Iterator[Target]:
     for name in (IN_REDIS, IN_REDIS_BY_SOCKET):
         if results.has(IN_MEMORY, name):
-            ratio = results.rate_ratio(Case(name, "event", AT), Case(IN_MEMORY, "event", AT))
-            what = f"{results.titles[name]}: requests per second, of those in memory"
-            yield _at_least(what, RATE_IN_REDIS, ratio, "x")
-    for what, most in DECISION_US.items():
-        if what in results.decisions_us:
-            yield _at_most(what, most, results.decisions_us[what], " us")
+            ratio = results.rate_ratio(
+                Case(name, "event", TARGET_CONNECTIONS), Case(IN_MEMORY, "event", TARGET_CONNECTIONS)
+            )
+            quantity = f"{results.titles[name]}: requests per second, relative to memory"
+            yield _at_least(quantity, MIN_REDIS_RATE, ratio, "x")
+    for quantity, maximum in MAX_DECISION_US.items():
+        if quantity in results.decisions_us:
+            yield _at_most(quantity, maximum, results.decisions_us[quantity], " us")
 
 
-def _at_least(what: str, least: float, seen: float, unit: str) -> Target:
-    return Target(what, f">= {least:g}{unit}", f"{seen:.3g}{unit}", seen >= least)
+def _at_least(quantity: str, minimum: float, measured: float, unit: str) -> Target:
+    return Target(quantity, f">= {minimum:g}{unit}", f"{measured:.3g}{unit}", measured >= minimum)
 
 
-def _at_most(what: str, most: float, seen: float, unit: str) -> Target:
-    return Target(what, f"<= {most:g}{unit}", f"{seen:.3g}{unit}", seen <= most)
+def _at_most(quantity: str, maximum: float, measured: float, unit: str) -> Target:
+    return Target(quantity, f"<= {maximum:g}{unit}", f"{measured:.3g}{unit}", measured <= maximum)
 
 
-def _absent(results: Results) -> list[str]:
-    return [f"not here: {title} ({reason})" for title, reason in results.absent.items()]
+def _format_not_installed(results: Results) -> list[str]:
+    return [f"not measured: {title} ({reason})" for title, reason in results.not_installed.items()]
 
 
-def _figures(results: Results, bodies: Iterable[str], connections: Sequence[int]) -> str:
+def _format_rates(results: Results, bodies: Iterable[str], connections: Sequence[int]) -> str:
     def cell(case: Case) -> str:
         return f"{results.rate(case):,.0f} ({results.p99_ms(case):.2f})" if case in results.samples else ""
 
     rows = [
-        [title, *cells, _memory(results, name)]
+        [title, *cells, _format_memory(results, name)]
         for name, title in results.titles.items()
         if any(cells := [cell(Case(name, body, count)) for body in bodies for count in connections])
     ]
-    head = ["", *_columns(bodies, connections), "MB after"]
-    return _table("requests per second (p99 in ms), medians of the rounds", head, rows)
+    head = ["", *_column_titles(bodies, connections), "MB after the load"]
+    return _format_table("requests per second (99th percentile in ms), medians of the rounds", head, rows)
 
 
-def _memory(results: Results, name: str) -> str:
+def _format_memory(results: Results, name: str) -> str:
     return f"{results.memory_mb[name]:.0f}" if name in results.memory_mb else ""
 
 
-def _ratios(results: Results, connections: Sequence[int]) -> str:
+def _format_ratios(results: Results, connections: Sequence[int]) -> str:
     base = next((c.name for c in (OURS, GO, KOPF, CEILING) if results.has(c.name)), None)
     if base is None:
         return ""
@@ -146,8 +157,8 @@ def _ratios(results: Results, connections: Sequence[int]) -> str:
         for name, title in results.titles.items()
         if name != base and any(cells := [cell(Case(name, body, count)) for body in BODIES for count in connections])
     ]
-    title = f"{results.titles[base]} / other: requests per second (p99), medians of the ratios within a round"
-    return _table(title, ["other", *_columns(BODIES, connections)], rows)
+    title = f"{results.titles[base]} relative to other servers: requests per second (99th percentile), median ratios"
+    return _format_table(title, ["relative to", *_column_titles(BODIES, connections)], rows)
 
 
 def _one_field(results: Results) -> str:
@@ -155,31 +166,33 @@ def _one_field(results: Results) -> str:
         return ""
     rows = []
     for policy in ONE_FIELD_POLICIES:
-        costs, extra = results.one_field[policy], results.extra_cost(policy, than="allow")
+        costs, extra = results.one_field[policy], results.extra_cost(policy, baseline="allow")
         wall, cpu = (median(cost[i] for cost in costs) for i in range(2))
         rows.append([policy, f"{wall:.0f}", f"{cpu:.0f}", f"{extra.wall_us:+.0f}", f"{extra.cpu_us:+.0f}"])
-    head = ["", "time", "processor", "time over allow", "processor over allow"]
-    return _table("one field of a 30 kB object: microseconds per request, 1 connection", head, rows)
+    head = ["", "time", "CPU time", "time in addition to allow", "CPU time in addition to allow"]
+    return _format_table("one field of a 30 kB object: microseconds per request, 1 connection", head, rows)
 
 
-def _decisions(results: Results) -> str:
-    rows = [[what, f"{cost:.2f}"] for what, cost in results.decisions_us.items()]
+def _format_decisions(results: Results) -> str:
+    rows = [[quantity, f"{cost:.2f}"] for quantity, cost in results.decisions_us.items()]
     if results.new_keys is not None:
-        count, each_us, more_kib = results.new_keys
-        rows.append([f"each of {count:,} new keys ({more_kib:,.0f} KiB more than a full cache)", f"{each_us:.2f}"])
-    return _table("decisions about one event, in microseconds", ["", "us"], rows)
+        count, us_per_key, extra_kib = results.new_keys
+        rows.append([f"one of {count:,} new keys ({extra_kib:,.0f} KiB more than a full cache)", f"{us_per_key:.2f}"])
+    return _format_table("event rate limits: microseconds per decision", ["", "us"], rows)
 
 
-def _targets(seen: Iterable[Target]) -> str:
-    rows = [[target.what, target.wanted, target.seen, "met" if target.met else "MISSED"] for target in seen]
-    return _table(f"targets, at {AT} connections", ["", "wanted", "seen", ""], rows)
+def _format_targets(measured: Iterable[Target]) -> str:
+    rows = [
+        [target.quantity, target.condition, target.measured, "met" if target.met else "MISSED"] for target in measured
+    ]
+    return _format_table(f"targets, at {TARGET_CONNECTIONS} connections", ["", "target", "measured", ""], rows)
 
 
-def _columns(bodies: Iterable[str], connections: Sequence[int]) -> list[str]:
+def _column_titles(bodies: Iterable[str], connections: Sequence[int]) -> list[str]:
     return [f"{body} x{count}" for body in bodies for count in connections]
 
 
-def _table(title: str, head: list[str], rows: list[list[str]]) -> str:
+def _format_table(title: str, head: list[str], rows: list[list[str]]) -> str:
     if not rows:
         return ""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]

@@ -1,4 +1,4 @@
-"""Starting, looking at and ending the servers, each by its own process id."""
+"""Starts, measures and stops the servers."""
 
 import http.client
 import json
@@ -18,16 +18,16 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class BenchError(Exception):
-    """The benchmark cannot go on."""
+    """The benchmark cannot continue."""
 
 
-class NotHereError(Exception):
-    """A peer that this machine does not have."""
+class NotInstalledError(Exception):
+    """A server is not installed on this machine."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """What one server is given: a port, the certificate, and a folder of its own."""
+class ServerSetup:
+    """The port, the certificate and the folder of a server."""
 
     port: int
     certificate: Path
@@ -41,13 +41,22 @@ class Place:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A server that can be measured."""
+    """A server that can be measured.
+
+    Attributes:
+        name: its name on the command line.
+        title: its title in the tables.
+        path: where reviews are posted.
+        command: returns its command line.
+        expects: the response to a review of the benchmark: with a patch, without one, or any.
+        denies: whether it denies images of other registries.
+    """
 
     name: str
     title: str
     path: str
-    command: Callable[[Place], list[str]]
-    expects: Literal["patch", "allow", "answer"] = "patch"
+    command: Callable[[ServerSetup], list[str]]
+    expects: Literal["patch", "allow", "any"] = "patch"
     denies: bool = True
 
 
@@ -56,17 +65,17 @@ class Server:
     """A running candidate."""
 
     candidate: Candidate
-    place: Place
+    setup: ServerSetup
     process: subprocess.Popen[bytes]
     start_seconds: float = 0.0
 
     def url(self, path: str | None = None) -> str:
-        return f"https://127.0.0.1:{self.place.port}{path or self.candidate.path}"
+        return f"https://127.0.0.1:{self.setup.port}{path or self.candidate.path}"
 
     def post(self, body: bytes, path: str | None = None) -> Any:
-        """Post one review on a connection of its own; the decoded answer."""
-        context = ssl.create_default_context(cafile=self.place.certificate)
-        connection = http.client.HTTPSConnection("127.0.0.1", self.place.port, timeout=10, context=context)
+        """Post one review on a new connection, and return the decoded response."""
+        context = ssl.create_default_context(cafile=self.setup.certificate)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.setup.port, timeout=10, context=context)
         try:
             connection.request("POST", path or self.candidate.path, body, {"Content-Type": "application/json"})
             response = connection.getresponse()
@@ -78,16 +87,16 @@ class Server:
         return json.loads(content)
 
     def memory_mb(self) -> float:
-        """Resident memory of the process and of those it started."""
-        return sum(_resident_kb(pid) for pid in _tree(self.process.pid)) / 1024
+        """Return the resident memory of the process and its descendants."""
+        return sum(_resident_kb(pid) for pid in _list_process_tree(self.process.pid)) / 1024
 
     def cpu_seconds(self) -> float:
-        """Processor time of the process and of those it started."""
-        return sum(_ticks(pid) for pid in _tree(self.process.pid)) / TICKS_PER_SECOND
+        """Return the CPU time of the process and its descendants."""
+        return sum(_cpu_ticks(pid) for pid in _list_process_tree(self.process.pid)) / TICKS_PER_SECOND
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """Make a self-signed ECDSA P-256 pair for 127.0.0.1."""
+    """Create a self-signed ECDSA P-256 certificate and its key for 127.0.0.1."""
     certificate, key = folder / "tls.crt", folder / "tls.key"
     command = [
         "openssl",
@@ -108,25 +117,25 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
 
 @contextmanager
 def running(candidate: Candidate, certificate: tuple[Path, Path], scratch: Path, probe: bytes) -> Iterator[Server]:
-    """Start a candidate, wait for its first right answer, and end it."""
-    place = Place(_free_port(), *certificate, scratch / candidate.name)
-    place.folder.mkdir(exist_ok=True)
-    command = candidate.command(place)
-    with (place.folder / "output.log").open("w+b") as output:
-        began = time.perf_counter()
+    """Start a server, wait for its first response, and stop it after the block."""
+    setup = ServerSetup(_free_port(), *certificate, scratch / candidate.name)
+    setup.folder.mkdir(exist_ok=True)
+    command = candidate.command(setup)
+    with (setup.folder / "output.log").open("w+b") as output:
+        started = time.perf_counter()
         process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        server = Server(candidate, place, process)
+        server = Server(candidate, setup, process)
         try:
-            _wait(server, probe, output, deadline=began + 30)
-            server.start_seconds = time.perf_counter() - began
+            _await_first_response(server, probe, output, deadline=started + 30)
+            server.start_seconds = time.perf_counter() - started
             yield server
             if process.poll() is not None:
-                raise BenchError(f"{candidate.name} ended during the run:\n{_tail(output)}")
+                raise BenchError(f"{candidate.name} exited during the run:\n{_tail(output)}")
         finally:
-            _end(process)
+            _stop(process)
 
 
-def _wait(server: Server, probe: bytes, output: IO[bytes], deadline: float) -> None:
+def _await_first_response(server: Server, probe: bytes, output: IO[bytes], deadline: float) -> None:
     last: Exception | None = None
     while server.process.poll() is None and time.perf_counter() < deadline:
         try:
@@ -139,7 +148,7 @@ def _wait(server: Server, probe: bytes, output: IO[bytes], deadline: float) -> N
     raise BenchError(f"{server.candidate.name} did not start: {last}\n{_tail(output)}")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
         process.wait(10)
@@ -159,9 +168,9 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def _tree(pid: int) -> list[int]:
+def _list_process_tree(pid: int) -> list[int]:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(grandchild for child in children for grandchild in _tree(int(child)))]
+    return [pid, *(grandchild for child in children for grandchild in _list_process_tree(int(child)))]
 
 
 def _resident_kb(pid: int) -> int:
@@ -169,6 +178,6 @@ def _resident_kb(pid: int) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
 
 
-def _ticks(pid: int) -> int:
+def _cpu_ticks(pid: int) -> int:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])

@@ -13,10 +13,10 @@ from packaging.utils import canonicalize_name
 
 from webhooks import certificates
 
-from ..support.caller import accept_admission
-from ..support.images import DEPLOY, Image, Mount, Pod, built
-from ..support.kustomize import KUSTOMIZE, found, render
-from ..support.servers import Server, client_context, free_port, review, started
+from ..support.api_server import accept_admission
+from ..support.images import DEPLOY, Image, Mount, Pod, build_image
+from ..support.kustomize import KUSTOMIZE, find_object, render
+from ..support.servers import Server, client_context, free_port, review, running_process
 
 pytestmark = pytest.mark.slow
 
@@ -26,12 +26,12 @@ SERVICE = "webhooks.webhooks.svc"
 
 def locked(file: str) -> dict[str, str]:
     """The versions in a lock, by name; each has the hashes of its files."""
-    found = {}
+    versions = {}
     for entry in re.split(r"\n(?=\S)", (DEPLOY / file).read_text()):
         if match := re.match(r"([a-z0-9-]+)==([^ ]+)", entry):
             assert "--hash=sha256:" in entry
-            found[match[1]] = match[2]
-    return found
+            versions[match[1]] = match[2]
+    return versions
 
 
 def unmet(wanted: list[str], versions: dict[str, str]) -> list[str]:
@@ -50,7 +50,7 @@ def test_what_the_package_needs_is_locked() -> None:
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
-    with built(tmp_path_factory.mktemp("image")) as made:
+    with build_image(tmp_path_factory.mktemp("image")) as made:
         yield made
 
 
@@ -62,7 +62,9 @@ def server(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     where = ("--host", "127.0.0.1", "--port", 0, "--ops-port", ops_port)
     home = Mount(image.owned(folder / "home"), image.config["WorkingDir"], "rw")
     mounts = [home, Mount(image.owned(folder / "tmp"), "/tmp", "rw")]
-    with started(image.command(*image.config["Entrypoint"], *options, *where, mounts=mounts), folder) as running:
+    with running_process(
+        image.command(*image.config["Entrypoint"], *options, *where, mounts=mounts), folder
+    ) as running:
         running.port = int(running.output.await_line("ready https://").rpartition(":")[2])
         running.ops_port = ops_port
         running.tls = client_context(home.source / "certs" / "ca.pem")
@@ -112,7 +114,7 @@ def test_a_signal_ends_it(image: Image, tmp_path: Path) -> None:
     """Nothing stands between a signal and the server."""
     options = ("serve", "--policies", "library:required_labels", "--port", 0, "--ops-port", 0, "--shutdown-delay", 0)
     mounts = [Mount(image.owned(tmp_path / "home"), image.config["WorkingDir"], "rw")]
-    with started(image.command(*image.config["Entrypoint"], *options, mounts=mounts), tmp_path) as running:
+    with running_process(image.command(*image.config["Entrypoint"], *options, mounts=mounts), tmp_path) as running:
         running.output.await_line("ready https://")
         assert running.stop() == 0
 
@@ -122,7 +124,7 @@ def replica(pod: Pod, folder: Path, ca: Path, *more: object) -> Iterator[Server]
     """A pod that runs, at ports that are free, as its Service is called."""
     ops_port = free_port()
     where = ("--host", "127.0.0.1", "--port", 0, "--ops-port", ops_port, "--shutdown-delay", 0, *more)
-    with started(pod.command("containers", *where), folder) as running:
+    with running_process(pod.command("containers", *where), folder) as running:
         running.port = int(running.output.await_line("ready https://").rpartition(":")[2])
         running.ops_port = ops_port
         running.tls = client_context(ca)
@@ -147,7 +149,7 @@ def test_the_base_runs(image: Image, tmp_path: Path) -> None:
     objects = render(KUSTOMIZE / "base")
     pair = certificates.issue(tmp_path / "certs", names=[SERVICE])
     secrets = {"webhooks-tls": {"tls.crt": pair.certificate, "tls.key": pair.key}}
-    spec = found(objects, "Deployment")["spec"]["template"]["spec"]
+    spec = find_object(objects, "Deployment")["spec"]["template"]["spec"]
     pod = Pod(image, spec, tmp_path / "pod", objects, secrets)
     with replica(pod, tmp_path, pair.ca) as server:
         assert server.get("/readyz", ops=True).body == b"ok"
@@ -158,13 +160,13 @@ def test_replicas_that_issue_for_themselves_are_trusted_by_one_authority(image: 
     objects = render(KUSTOMIZE / "overlays" / "self-managed")
     made = certificates.issue(tmp_path / "certs", names=[SERVICE])
     secrets = {"webhooks-authority": {"ca.pem": made.ca, "ca-key.pem": made.ca.with_name("ca-key.pem")}}
-    spec = found(objects, "Deployment")["spec"]["template"]["spec"]
+    spec = find_object(objects, "Deployment")["spec"]["template"]["spec"]
     spec["containers"][0]["args"].remove("--sync-ca-bundle=webhooks")  # there is no API server here
     served = set()
     for name in ("first", "second"):
         pod = Pod(image, spec, tmp_path / name, objects, secrets)
-        with started(pod.command("initContainers"), tmp_path) as issuing:
-            assert issuing.ended() == 0, issuing.errors.all()
+        with running_process(pod.command("initContainers"), tmp_path) as issuing:
+            assert issuing.wait() == 0, issuing.errors.all()
         with replica(pod, tmp_path, made.ca) as server:
             assert warnings(server)
         served.add((pod.volumes["certs"] / "tls.pem").read_bytes())

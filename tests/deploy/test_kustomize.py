@@ -14,7 +14,7 @@ from webhooks.settings import Settings
 from webhooks.testing import admission
 
 from ..support.builders import Json
-from ..support.kustomize import FOLDERS, KUSTOMIZE, combined, containers, found, pods, render
+from ..support.kustomize import FOLDERS, KUSTOMIZE, containers, find_object, pods, render, render_with_components
 
 VERSIONS = (
     "1.29",
@@ -47,7 +47,7 @@ def test_pods_keep_to_the_restricted_standard(objects: list[Json]) -> None:
     assert workloads
     for each in workloads:
         assert standard(admission("CREATE", each), level="restricted") == Allow()
-    namespace = found(objects, "Namespace")
+    namespace = find_object(objects, "Namespace")
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
@@ -64,7 +64,7 @@ def test_only_who_needs_a_token_has_one() -> None:
     for folder in FOLDERS:
         rendered = render(KUSTOMIZE / folder)
         granted = [each for each in rendered if each["kind"] == "ClusterRole"]
-        assert found(rendered, "ServiceAccount")["automountServiceAccountToken"] is False
+        assert find_object(rendered, "ServiceAccount")["automountServiceAccountToken"] is False
         for pod in pods(rendered):
             ours = pod["containers"][0]["name"] == "webhooks"
             assert pod["automountServiceAccountToken"] is (ours and folder.endswith("self-managed"))
@@ -76,7 +76,7 @@ def test_only_who_needs_a_token_has_one() -> None:
 
 
 def test_replicas_are_replaced_one_after_the_other(objects: list[Json]) -> None:
-    deployment = found(objects, "Deployment")["spec"]
+    deployment = find_object(objects, "Deployment")["spec"]
     assert deployment["replicas"] == 2
     assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
     pod = deployment["template"]["spec"]
@@ -86,15 +86,15 @@ def test_replicas_are_replaced_one_after_the_other(objects: list[Json]) -> None:
     for chosen in (
         deployment["selector"],
         *(each["labelSelector"] for each in pod["topologySpreadConstraints"]),
-        found(objects, "PodDisruptionBudget")["spec"]["selector"],
-        found(objects, "NetworkPolicy")["spec"]["podSelector"],
-        {"matchLabels": found(objects, "Service")["spec"]["selector"]},
+        find_object(objects, "PodDisruptionBudget")["spec"]["selector"],
+        find_object(objects, "NetworkPolicy")["spec"]["podSelector"],
+        {"matchLabels": find_object(objects, "Service")["spec"]["selector"]},
     ):
         assert chosen["matchLabels"].items() <= labels.items()
 
 
 def test_ports_are_those_of_the_server(objects: list[Json]) -> None:
-    [container] = found(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    [container] = find_object(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
     assert {each["name"]: each["containerPort"] for each in container["ports"]} == {
         "reviews": Settings.port,
         "ops": Settings.ops_port,
@@ -117,7 +117,7 @@ def test_images_are_of_this_version(objects: list[Json]) -> None:
 def test_options_are_those_of_the_server(objects: list[Json]) -> None:
     """An option that is misspelt would be found by nobody until a cluster starts it."""
     known = {option for parameter in main.commands["serve"].params for option in parameter.opts}
-    [container] = found(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    [container] = find_object(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
     command, *options = container["args"]
     assert command == "serve"
     assert {option.partition("=")[0] for option in options} <= known
@@ -125,8 +125,8 @@ def test_options_are_those_of_the_server(objects: list[Json]) -> None:
 
 def test_configurations_are_right(objects: list[Json], tmp_path: Path) -> None:
     """By what `webhooks check` goes by."""
-    configuration = written(found(objects, "ConfigMap", "webhooks-configuration"), tmp_path)
-    written(found(objects, "ConfigMap", "webhooks-policies"), tmp_path / "policies")
+    configuration = written(find_object(objects, "ConfigMap", "webhooks-configuration"), tmp_path)
+    written(find_object(objects, "ConfigMap", "webhooks-policies"), tmp_path / "policies")
     read = file.read(configuration / "webhooks.yaml")
     policies = load_checked(read)
     assert {each.mode for each in policies} == {"warn"}
@@ -153,18 +153,20 @@ REGISTRATIONS = {
 
 
 def test_cert_manager_fills_in_registrations(tmp_path: Path) -> None:
-    objects = combined(tmp_path, "cert-manager", resources=REGISTRATIONS)
+    objects = render_with_components(tmp_path, "cert-manager", resources=REGISTRATIONS)
     injected = {"cert-manager.io/inject-ca-from": "webhooks/webhooks"}
     for registration in REGISTRATIONS.values():
-        assert found(objects, registration["kind"])["metadata"]["annotations"] == injected
-    certificate = found(objects, "Certificate")
+        assert find_object(objects, registration["kind"])["metadata"]["annotations"] == injected
+    certificate = find_object(objects, "Certificate")
     assert certificate["spec"]["secretName"] == "webhooks-tls"
     assert "webhooks.webhooks.svc" in certificate["spec"]["dnsNames"]
 
 
 @pytest.mark.parametrize("with_redis", [("self-managed", "redis"), ("redis", "self-managed")])
 def test_components_go_together_in_any_order(with_redis: tuple[str, str], tmp_path: Path) -> None:
-    [container] = found(combined(tmp_path, *with_redis), "Deployment")["spec"]["template"]["spec"]["containers"]
+    [container] = find_object(render_with_components(tmp_path, *with_redis), "Deployment")["spec"]["template"]["spec"][
+        "containers"
+    ]
     assert container["args"] == [
         "serve",
         "--config=/etc/webhooks/webhooks.yaml",
@@ -180,7 +182,7 @@ def test_components_go_together_in_any_order(with_redis: tuple[str, str], tmp_pa
 @pytest.mark.parametrize("generated", ["webhooks-configuration", "webhooks-policies"])
 def test_what_pods_read_is_named_by_its_content(generated: str, objects: list[Json]) -> None:
     """So that a change is a rollout."""
-    name = found(objects, "ConfigMap", generated)["metadata"]["name"]
+    name = find_object(objects, "ConfigMap", generated)["metadata"]["name"]
     assert name != generated
-    volumes = found(objects, "Deployment")["spec"]["template"]["spec"]["volumes"]
+    volumes = find_object(objects, "Deployment")["spec"]["template"]["spec"]["volumes"]
     assert name in [each["configMap"]["name"] for each in volumes if "configMap" in each]

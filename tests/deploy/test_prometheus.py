@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from ..support.builders import Json
-from ..support.exposed import metrics
+from ..support.metric_names import metric_labels
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DASHBOARD = DEPLOY / "grafana" / "cluster-webhooks.json"
@@ -47,7 +47,7 @@ EXPRESSIONS = [*drawn(), *((rule["alert"], rule["expr"]) for rule in rules())]
 
 @pytest.mark.parametrize(("title", "expression"), EXPRESSIONS, ids=lambda text: text[:30])
 def test_metrics_and_labels_are_those_of_the_server(title: str, expression: str) -> None:
-    known = metrics()
+    known = metric_labels()
     named = re.findall(r"(webhooks_\w+)(?:\{([^}]*)\})?", expression)
     assert named
     for name, matchers in named:
@@ -60,7 +60,7 @@ def test_metrics_and_labels_are_those_of_the_server(title: str, expression: str)
 
 def test_every_metric_is_drawn() -> None:
     shown = " ".join(expression for _, expression in drawn())
-    whole = {re.sub(r"_(bucket|count|sum)$", "", name) for name in metrics()}
+    whole = {re.sub(r"_(bucket|count|sum)$", "", name) for name in metric_labels()}
     assert {name for name in whole if name not in shown} == set()
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ..support.builders import admission_body, written
 from ..support.events import core_event
-from ..support.kustomize import KUSTOMIZE, found, render
+from ..support.kustomize import KUSTOMIZE, find_object, render
 from ..support.redis_server import RedisServer, needs_redis
 from ..support.servers import serving
 
@@ -17,11 +17,11 @@ EVENT = written(admission_body("CREATE", core_event(), resource="v1/events")).st
 
 def test_limits_are_stored_in_redis(tmp_path: Path) -> None:
     objects = render(KUSTOMIZE / "overlays" / "redis")
-    [container] = found(objects, "Deployment", "webhooks-redis")["spec"]["template"]["spec"]["containers"]
+    [container] = find_object(objects, "Deployment", "webhooks-redis")["spec"]["template"]["spec"]["containers"]
     options = [each.replace("$(PASSWORD)", PASSWORD) for each in container["args"]]
-    assert found(objects, "Service", "webhooks-redis")["spec"]["ports"][0]["port"] == 6379
+    assert find_object(objects, "Service", "webhooks-redis")["spec"]["ports"][0]["port"] == 6379
     with RedisServer(*options) as store:
-        for name, text in found(objects, "ConfigMap", "webhooks-configuration")["data"].items():
+        for name, text in find_object(objects, "ConfigMap", "webhooks-configuration")["data"].items():
             (tmp_path / name).write_text(text.replace(URL, store.url))
         (tmp_path / "redis").mkdir()
         (tmp_path / "redis" / "password").write_text(PASSWORD)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ..support.kustomize import FOLDERS, KUSTOMIZE, found, render
+from ..support.kustomize import FOLDERS, KUSTOMIZE, find_object, render
 from .cluster import Cluster
 from .kubectl import Json, Kubectl
 from .objects import everything, thing
@@ -43,7 +43,7 @@ def known(given: Json) -> Json:
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_they_are_taken(admin: Kubectl, folder: str) -> None:
     objects = [known(each) for each in render(KUSTOMIZE / folder)]
-    admin("apply", "-f", "-", given=found(objects, "Namespace"))
+    admin("apply", "-f", "-", given=find_object(objects, "Namespace"))
     admin("apply", "--dry-run=server", "-f", "-", given=everything(objects))
     admin("apply", "-f", "-", given=everything(objects))
     again = admin("apply", "-f", "-", given=everything(objects)).out.splitlines()
@@ -54,7 +54,7 @@ def test_they_are_taken(admin: Kubectl, folder: str) -> None:
 def test_what_is_misspelt_is_not_taken(admin: Kubectl) -> None:
     """So that what is taken says something."""
     objects = [copy.deepcopy(each) for each in render(KUSTOMIZE / "base")]
-    admin("apply", "-f", "-", given=found(objects, "Namespace"))
-    found(objects, "Deployment")["spec"]["template"]["spec"]["terminationGracePeriodSecond"] = 65
-    error = admin.refused("apply", "--dry-run=server", "-f", "-", given=found(objects, "Deployment"))
+    admin("apply", "-f", "-", given=find_object(objects, "Namespace"))
+    find_object(objects, "Deployment")["spec"]["template"]["spec"]["terminationGracePeriodSecond"] = 65
+    error = admin.refused("apply", "--dry-run=server", "-f", "-", given=find_object(objects, "Deployment"))
     assert "terminationGracePeriodSecond" in error

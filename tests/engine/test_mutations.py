@@ -31,7 +31,7 @@ from ..support.builders import (
     reply,
     written,
 )
-from ..support.caller import accept_admission
+from ..support.api_server import accept_admission
 from ..support.policies import (
     INVALID_CHANGES,
     REVIEWS,

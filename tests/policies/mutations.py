@@ -5,8 +5,8 @@ from typing import Any
 from webhooks import Deny
 from webhooks.reviews import admission_codec
 
+from ..support.api_server import accept_admission
 from ..support.builders import AnyPolicy, Json, admission_body, decide, reply, written
-from ..support.caller import accept_admission
 from .pods import RESOURCES
 
 

@@ -11,8 +11,8 @@ from webhooks.policy.loader import bundled_files, load
 from webhooks.reviews import admission_codec, authorization, images
 from webhooks.reviews.kinds import CODECS
 
+from ..support.api_server import accept_admission, accept_authorization, accept_images
 from ..support.builders import GROUPS, decide, recorded, reply, spelled, written
-from ..support.caller import accept_admission, accept_authorization, accept_images
 
 PATHS = {
     admission_codec.CODEC: ("/mutate", "/validate"),

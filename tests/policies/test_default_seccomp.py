@@ -7,8 +7,8 @@ from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.policy.loader import load
 from webhooks.reviews import admission_codec
 
+from ..support.api_server import accept_admission
 from ..support.builders import AnyPolicy, Json, admission_body, admission_review, decide, pod, recorded, reply, written
-from ..support.caller import accept_admission
 
 [default_seccomp] = load(["library:default_seccomp"])
 

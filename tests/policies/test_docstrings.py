@@ -13,8 +13,8 @@ from webhooks.cli.policy_docs import load as load_doc
 from webhooks.policy.loader import bundled_files, load
 from webhooks.reviews.kinds import Kind
 
+from ..support.api_server import accept_admission, accept_authorization, accept_images
 from ..support.builders import CODECS, AnyPolicy, Json, access_body, admission_body, decide, image_body, reply, written
-from ..support.caller import accept_admission, accept_authorization, accept_images
 from .pods import RESOURCES, make_object, pod_spec
 
 every_policy = pytest.mark.parametrize("name", bundled_files())

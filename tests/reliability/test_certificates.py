@@ -4,25 +4,25 @@ import itertools
 import time
 from pathlib import Path
 
-from ..support.mounts import Contents, Mount, bad_secrets, secret
+from ..support.certificate_swaps import MountedServer, serve_mounted
+from ..support.mounts import Contents, Mount, invalid_secrets, secret
 from ..support.servers import await_true
-from ..support.swaps import Swapped, swapped
 from .figures import Figure, Size
 
 FAILURES = "webhooks_certificate_reload_failures_total"
 
 
-def shown_after(served: Swapped, contents: Contents) -> float:
+def shown_after(served: MountedServer, contents: Contents) -> float:
     """Seconds until a certificate is shown that was delivered just now."""
     began = time.monotonic()
-    await_true(lambda: served.shows(contents), "the new one is shown")
+    await_true(lambda: served.presents(contents), "the new one is shown")
     return time.monotonic() - began
 
 
 def test_item_06_swaps(size: Size, figure: Figure, tmp_path: Path) -> None:
     number = size.of(10, 100)
     secrets = [secret() for _ in range(7)]
-    with swapped(tmp_path, secrets) as served, served.called() as load:
+    with serve_mounted(tmp_path, secrets) as served, served.under_load() as load:
         seconds = []
         for contents in itertools.islice(itertools.cycle(secrets[1:] + secrets[:1]), number):
             served.mount.put(contents)
@@ -53,8 +53,10 @@ def test_item_07_bad_pairs(size: Size, figure: Figure, tmp_path: Path) -> None:
     """Each is delivered by a rename or in place; in the end a good one is taken over all the same."""
     number = size.of(6, 54)
     good, better = secret(), secret()
-    with swapped(tmp_path, [good, better]) as served, served.called() as load:
-        bad = itertools.islice(itertools.chain.from_iterable(bad_secrets().items() for _ in itertools.count()), number)
+    with serve_mounted(tmp_path, [good, better]) as served, served.under_load() as load:
+        bad = itertools.islice(
+            itertools.chain.from_iterable(invalid_secrets().items() for _ in itertools.count()), number
+        )
         on, names = 0, set()
         for count, (name, contents) in enumerate(bad, 1):
             names.add(name)
@@ -62,8 +64,8 @@ def test_item_07_bad_pairs(size: Size, figure: Figure, tmp_path: Path) -> None:
                 served.mount.put(contents | {"ca.crt": good["ca.crt"]})
             else:
                 write_in_place(served.mount, contents)
-            await_true(lambda: served.metric(FAILURES) == {"": float(count)}, f"{name} is counted")  # noqa: B023
-            on += served.shows(good)
+            await_true(lambda: served.metric_values(FAILURES) == {"": float(count)}, f"{name} is counted")  # noqa: B023
+            on += served.presents(good)
         served.mount.put(better)
         seconds = shown_after(served, better)
     figure(

@@ -13,11 +13,11 @@ from .figures import Figure, Size
 LEAVING = ("--shutdown-delay", "2s")
 
 
-def go_on(callers: list[Client]) -> None:
+def go_on(clients: list[Client]) -> None:
     """Wait until each has been answered some more."""
-    before = [len(client.seconds) for client in callers]
+    before = [len(client.durations) for client in clients]
     await_true(
-        lambda: all(len(client.seconds) > count + 5 for client, count in zip(callers, before, strict=True)),
+        lambda: all(len(client.durations) > count + 5 for client, count in zip(clients, before, strict=True)),
         "all of them are answered",
     )
 
@@ -32,15 +32,15 @@ def test_item_08_sigterm(size: Size, figure: Figure, tmp_path: Path) -> None:
             return stack.enter_context(serving(tmp_path / name, *LEAVING))
 
         service = Service(start("first"), start("second"))
-        callers = [Client(service.connect, keeps=each % 2 == 0) for each in range(4)]
+        clients = [Client(service.connect, keep_alive=each % 2 == 0) for each in range(4)]
         codes = []
-        with service.watched(), Load(callers).running() as load:
+        with service.polling(), Load(clients).running() as load:
             for each in range(number):
-                go_on(callers)
+                go_on(clients)
                 leaving = service.servers[each % 2]
                 leaving.signal()
-                codes.append(leaving.ended())
-                go_on(callers)
+                codes.append(leaving.wait())
+                go_on(clients)
                 service.servers[each % 2] = start(str(each))
                 await_true(lambda: service.all_ready, "both are ready")
     figure(
@@ -89,11 +89,11 @@ def test_item_09_killed_workers(size: Size, figure: Figure, tmp_path: Path) -> N
     number, bound = size.of((5, 10.0), (50, 2.0))
     with serving(tmp_path, "--workers", 2, policies=POLICIES + WHO) as server:
         asks = [Asking() for _ in range(8)]
-        callers = [Client(lambda: Connection(server.port, server.tls, patience=SECONDS), ask) for ask in asks]
+        clients = [Client(lambda: Connection(server.port, server.tls, timeout=SECONDS), ask) for ask in asks]
         seconds, others, lost = [], 0, 0
-        with Load(callers).running() as load:
+        with Load(clients).running() as load:
             for each in range(number):
-                go_on(callers)
+                go_on(clients)
                 before = [len(ask.lost) for ask in asks]
                 victim = asks[each % len(asks)].current
                 assert victim is not None
@@ -102,7 +102,7 @@ def test_item_09_killed_workers(size: Size, figure: Figure, tmp_path: Path) -> N
                 server.errors.await_line("a worker died with exit code -9", start)
                 await_true(lambda: is_ready(server), "it is replaced")
                 seconds.append(time.monotonic() - began)
-                go_on(callers)
+                go_on(clients)
                 for ask, count in zip(asks, before, strict=True):
                     lost += len(ask.lost[count:])
                     others += ask.lost[count:] not in ([], [victim])

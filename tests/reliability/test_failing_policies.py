@@ -15,7 +15,7 @@ from webhooks.engine.process_worker import _LARGE
 
 from ..server.test_shutdown import children
 from ..support.clients import metric_samples
-from ..support.load import Client, Load, asking
+from ..support.load import Client, Load, post_expecting
 from ..support.servers import Server, await_true, review, serving
 from .figures import Figure, Size
 
@@ -312,13 +312,13 @@ def others(server: Server) -> Load:
     """Somebody whose reviews have nothing to do with the policies that hang."""
     right = server.post(path_of("quick"), review())
     assert right.json()["response"]["allowed"] is True
-    return Load([Client(server.connect, asking(path_of("quick"), review(), right.body))])
+    return Load([Client(server.connect, post_expecting(path_of("quick"), review(), right.body))])
 
 
 def waits(load: Load, every: float = 0.005) -> list[float]:
     """What calls would have waited that came so often, in order: who is kept waiting keeps those behind waiting too."""
     assert load.failures == []
-    called = itertools.chain.from_iterable(client.seconds for client in load.callers)
+    called = itertools.chain.from_iterable(client.durations for client in load.clients)
     return sorted(wait - kept * every for wait in called for kept in range(1 + int(wait / every)))
 
 
@@ -336,19 +336,19 @@ def over(late: Sequence[float]) -> int:
     return round(1000 * (max(late) - BUDGET))
 
 
-def hang(server: Server, cases: Sequence[tuple[str, str]], callers: int) -> tuple[list[float], list[float]]:
+def hang(server: Server, cases: Sequence[tuple[str, str]], clients: int) -> tuple[list[float], list[float]]:
     """What the reviews of policies that hang have taken, and what others have waited meanwhile."""
-    with others(server).running() as load, ThreadPoolExecutor(callers) as pool:
+    with others(server).running() as load, ThreadPoolExecutor(clients) as pool:
         late: list[float] = []
         for policy, name in cases:
             if policy == "inline":
                 make_inline(server, policy)
-            late += pool.map(lambda _, case=(policy, name): denied_after(server, *case), range(callers))
+            late += pool.map(lambda _, case=(policy, name): denied_after(server, *case), range(clients))
     return late, waits(load)
 
 
 def test_item_11_policies_that_hang(hanging: Server, figure: Figure, size: Size) -> None:
-    late, waited = hang(hanging, ASIDE * size.of(2, 10), callers=2)
+    late, waited = hang(hanging, ASIDE * size.of(2, 10), clients=2)
     p99 = waited[math.ceil(len(waited) * 0.99) - 1]
     figure(
         11,
@@ -362,7 +362,7 @@ def test_item_11_policies_that_hang(hanging: Server, figure: Figure, size: Size)
 
 def test_item_11_policies_that_keep_the_loop(hanging: Server, figure: Figure, size: Size) -> None:
     """They have no other place, since they are not isolated; so others wait, until it is stopped."""
-    late, waited = hang(hanging, IN_THE_WAY, callers=1)
+    late, waited = hang(hanging, IN_THE_WAY, clients=1)
     figure(
         11,
         "hanging policies that block the event loop",

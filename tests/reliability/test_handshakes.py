@@ -102,21 +102,21 @@ def test_item_21_certificates(tmp_path: Path, figure: Figure) -> None:
         assert [post_review(server, context) for context in (trusting, old)] == [None, None]
         assert answered(server, b"POST /admission/validate HTTP/1.1\r\n\r\n") in (b"", ALERT)  # who speaks no TLS
         asked_by_strangers = asked(server)
-        callers = list(heard(tmp_path, ca))
-        answers = [post_review(server, client_tls(server, client)) for _, client in callers]
+        clients = list(heard(tmp_path, ca))
+        answers = [post_review(server, client_tls(server, client)) for _, client in clients]
         asked_by_callers = asked(server)
     allowed = sum(reply is not None and reply.json()["response"]["allowed"] is True for reply in answers)
     figure(
         21,
         "clients with certificates",
         f"{refused + 3} of {len(tried) + 3} unknown clients rejected, which reached {asked_by_strangers:.0f} policies; "
-        f"{allowed} of {len(callers)} allowed clients accepted",
+        f"{allowed} of {len(clients)} allowed clients accepted",
         "no unknown client reaches a policy",
     )
     assert let_in == []
     assert asked_by_strangers == 0
-    assert allowed == len(callers)
-    assert asked_by_callers >= len(callers)
+    assert allowed == len(clients)
+    assert asked_by_callers >= len(clients)
 
 
 def test_item_21_tokens(tmp_path: Path, figure: Figure) -> None:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from ..support.load import VALIDATE, Client, Load, is_allowed
+from ..support.load import VALIDATE, Client, Load, post_allowed
 from ..support.servers import REVIEWS, Connection, Server, await_true, chunked, review, serving
 from .figures import Figure, Size
 from .peers import keeping_waiting
@@ -53,10 +53,10 @@ def test_item_18_bodies_of_any_size(figure: Figure, tmp_path: Path) -> None:
 
         def measured(what: str, cause: Callable[[Connection], object]) -> None:
             before = server.resident_mb
-            server.forget_most()
+            server.reset_peak()
             with server.connect() as connection:
                 cause(connection)
-            most[what] = server.most_mb - before
+            most[what] = server.peak_mb - before
 
         for chunks in (False, True):
             for size in sizes:
@@ -89,8 +89,8 @@ def open_connections(server: Server) -> float:
 
 def good(server: Server, seconds: float) -> Load:
     """Callers that behave, as those of an API server do."""
-    callers = [Client(server.connect, is_allowed(f"uid-{number}")) for number in range(4)]
-    with Load(callers).running() as load:
+    clients = [Client(server.connect, post_allowed(f"uid-{number}")) for number in range(4)]
+    with Load(clients).running() as load:
         time.sleep(seconds)
     assert load.failures == []
     return load
@@ -157,10 +157,10 @@ def test_item_20_resets(size: Size, figure: Figure, tmp_path: Path) -> None:
     with serving(tmp_path) as server, ThreadPoolExecutor(8) as pool:
         assert server.post(VALIDATE, review()).json()["response"]["allowed"] is True
         before, files = server.resident_mb, server.descriptors
-        server.forget_most()
+        server.reset_peak()
         for _ in range(number // CROWD):
             reset_all(server, pool)
-        most = server.most_mb - before
+        most = server.peak_mb - before
         with suppress(AssertionError):  # it is judged below, with its figure
             await_true(lambda: server.resident_mb - before <= 20, "memory is given back")
         growth, more = server.resident_mb - before, server.descriptors - files

@@ -5,9 +5,9 @@ import ssl
 import time
 from pathlib import Path
 
+from ..support.api_server import accept_admission
 from ..support.builders import access_body, admission_body, image_body, pod, token_body, written
-from ..support.caller import accept_admission
-from ..support.load import VALIDATE, Ask, Client, Load, asking, is_allowed
+from ..support.load import VALIDATE, Call, Client, Load, post_allowed, post_expecting
 from ..support.servers import REVIEWS, Server, request, review, serving
 from .figures import Figure, Size
 
@@ -15,21 +15,21 @@ MUTATE = "/admission/mutate"
 LARGE = {f"key-{number}": "x" * 60 for number in range(40_000)}  # 3 MB
 
 
-def patched(server: Server, uid: str) -> Ask:
+def patched(server: Server, uid: str) -> Call:
     """A review of 5 kB that is answered with a patch, which is looked at here."""
     sent = admission_body("CREATE", pod(nodeSelector={f"key-{number}": "x" * 40 for number in range(80)}), uid=uid)
     body = written(sent)
     assert 4_500 < len(body) < 5_500
     reply = server.post(MUTATE, body)
     assert accept_admission(sent, reply.body, mutating=True)["object"]["metadata"]["labels"] == {"seen": "yes"}
-    return asking(MUTATE, body, reply.body)
+    return post_expecting(MUTATE, body, reply.body)
 
 
 def test_item_01_kept_connections(size: Size, figure: Figure, tmp_path: Path) -> None:
     seconds = size.of(3, 60)
     with serving(tmp_path) as server:
-        callers = [Client(server.connect, patched(server, f"uid-{number}")) for number in range(25)]
-        with Load(callers).running() as load:
+        clients = [Client(server.connect, patched(server, f"uid-{number}")) for number in range(25)]
+        with Load(clients).running() as load:
             time.sleep(seconds)  # it is this long that is tried
     figure(
         1,
@@ -38,14 +38,14 @@ def test_item_01_kept_connections(size: Size, figure: Figure, tmp_path: Path) ->
         "0 errors",
     )
     assert load.failures == []
-    assert all(client.seconds for client in callers)
+    assert all(client.durations for client in clients)
 
 
 def test_item_02_a_connection_for_every_request(size: Size, figure: Figure, tmp_path: Path) -> None:
     seconds = size.of(3, 30)
     with serving(tmp_path) as server:
-        callers = [Client(server.connect, is_allowed(f"uid-{number}"), keeps=False) for number in range(8)]
-        with Load(callers).running() as load:
+        clients = [Client(server.connect, post_allowed(f"uid-{number}"), keep_alive=False) for number in range(8)]
+        with Load(clients).running() as load:
             time.sleep(seconds)
     figure(
         2,
@@ -54,7 +54,7 @@ def test_item_02_a_connection_for_every_request(size: Size, figure: Figure, tmp_
         "0 errors",
     )
     assert load.failures == []
-    assert all(client.seconds for client in callers)
+    assert all(client.durations for client in clients)
 
 
 async def crowd(number: int, port: int, tls: ssl.SSLContext) -> tuple[float, float, int]:
@@ -96,14 +96,14 @@ def test_item_03_a_thousand_at_once(size: Size, figure: Figure, tmp_path: Path) 
 def mixture(server: Server) -> list[Client]:
     """All kinds of calls, those included that are refused or that a policy fails at."""
 
-    def known(path: str, body: bytes, code: int = 200) -> Ask:
+    def known(path: str, body: bytes, code: int = 200) -> Call:
         right = server.post(path, body)
         assert right.status == code
-        return asking(path, body, right.body, code)
+        return post_expecting(path, body, right.body, code)
 
     asks = [
         patched(server, "uid-pod"),
-        is_allowed("uid-allowed"),
+        post_allowed("uid-allowed"),
         known(VALIDATE, review("denied")),
         known(VALIDATE, review("raises")),
         known(VALIDATE, review(value="x" * 100_000)),
@@ -114,7 +114,7 @@ def mixture(server: Server) -> list[Client]:
         known("/nowhere", b"{}", 404),
     ]
     kept = [Client(server.connect, ask) for ask in asks]
-    return kept + [Client(server.connect, asks[number], keeps=False) for number in range(2)]
+    return kept + [Client(server.connect, asks[number], keep_alive=False) for number in range(2)]
 
 
 def test_item_04_soak(size: Size, figure: Figure, tmp_path: Path) -> None:
@@ -139,8 +139,8 @@ def test_item_04_soak(size: Size, figure: Figure, tmp_path: Path) -> None:
 def test_item_05_large_reviews_among_small_ones(size: Size, figure: Figure, tmp_path: Path) -> None:
     seconds, bound = size.of((5, 1000), (30, 100))
     with serving(tmp_path) as server:
-        small = Load([Client(server.connect, is_allowed(f"uid-{number}")) for number in range(4)])
-        large = Load([Client(server.connect, is_allowed("uid-large", **LARGE))])
+        small = Load([Client(server.connect, post_allowed(f"uid-{number}")) for number in range(4)])
+        large = Load([Client(server.connect, post_allowed("uid-large", **LARGE))])
         with small.running(), large.running():
             time.sleep(seconds)
     figure(

@@ -13,8 +13,8 @@ import pytest
 from webhooks.reviews.kinds import Kind
 
 from ..fuzz.bodies import PATHS as RECORDED_PATHS
+from ..support.api_server import accept_admission, accept_authentication, accept_authorization, accept_images
 from ..support.builders import Json, access_body, admission_body, image_body, pod, recorded, token_body, written
-from ..support.caller import accept_admission, accept_authentication, accept_authorization, accept_images
 from ..support.clients import metric_samples
 from ..support.policies import INVALID_CHANGES, INVALID_VALUES, invalid_outcomes
 from ..support.servers import Connection, Gate, Reply, Server, await_true, review, serving

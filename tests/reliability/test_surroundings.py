@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ..support.api_server import accept_admission, accept_images
 from ..support.builders import access_body, admission_body, image_body, pod, token_body, written
-from ..support.caller import accept_admission, accept_images
 from ..support.clients import metric_samples
 from ..support.load import Client, Load
 from ..support.servers import REVIEWS, Connection, Reply, Server, await_true, request, review, serving, webhooks
@@ -348,7 +348,7 @@ def test_item_25_yaml_bombs_for_a_running_server(tmp_path: Path, figure: Figure,
                 new.write_bytes(bomb)
                 new.replace(file)
                 await_true(lambda number=number: metric_samples(server, failures) == {"": number}, "it is refused")
-        slowest = max(load.callers[0].seconds)
+        slowest = max(load.clients[0].durations)
         assert server.process.poll() is None
     figure(
         25,

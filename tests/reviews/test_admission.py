@@ -19,6 +19,7 @@ from webhooks.reviews.admission import (
 )
 from webhooks.reviews.user import User
 
+from ..support.api_server import accept_admission
 from ..support.builders import (
     GROUPS,
     MAX_INT,
@@ -34,7 +35,6 @@ from ..support.builders import (
     spelled,
     written,
 )
-from ..support.caller import accept_admission
 
 RECORDED = recorded("/mutate", "/validate")
 SPELLINGS = [(group, version) for group in GROUPS for version in ("v1", "v1beta1")]

@@ -9,8 +9,8 @@ from webhooks import Authenticated, Identity, NoOpinion, Unauthenticated, authen
 from webhooks.errors import MalformedReview
 from webhooks.reviews import authentication
 
+from ..support.api_server import accept_authentication
 from ..support.builders import GROUPS, Json, decide, recorded, reply, spelled, token_body, token_review, written
-from ..support.caller import accept_authentication
 
 RECORDED = recorded("/authenticate")
 HOLDER = Authenticated("jane", uid="42", groups=["dev"], extra={"scopes": ["read"]})

@@ -9,8 +9,8 @@ from webhooks.errors import MalformedReview
 from webhooks.reviews import authorization
 from webhooks.reviews.authorization import Requirement, Selector
 
+from ..support.api_server import accept_authorization
 from ..support.builders import GROUPS, Json, access_body, access_review, recorded, spelled, written
-from ..support.caller import accept_authorization
 
 RECORDED = recorded("/authorize")
 OUTCOMES: list[tuple[Opinion, Json]] = [

@@ -8,8 +8,8 @@ from webhooks import Allow, Decision, Deny, ImageReference
 from webhooks.errors import MalformedReview
 from webhooks.reviews import images
 
+from ..support.api_server import accept_images
 from ..support.builders import GROUPS, Json, image_body, image_review, recorded, spelled, written
-from ..support.caller import accept_images
 
 RECORDED = recorded("/images")
 OUTCOMES: list[tuple[Decision, Json]] = [

@@ -21,10 +21,10 @@ from webhooks.server.certificate_reload import CertificateReloader, Renewer, ren
 from webhooks.server.tls import Files
 from webhooks.settings import Settings
 
-from ..support.mounts import Contents, Mount, bad_secrets, client_files, secret
+from ..support.mounts import Contents, Mount, client_files, invalid_secrets, secret
 from ..support.servers import await_true
 
-BAD = bad_secrets()
+BAD = invalid_secrets()
 
 
 class Followed:

@@ -274,7 +274,7 @@ def test_open_reviews_are_answered_before_the_end(number: int, tmp_path: Path) -
             assert reply.closes
             assert connection.is_closed()
             connection.close()
-        assert server.ended() == 0
+        assert server.wait() == 0
         assert server.errors.all() == []
 
 
@@ -609,4 +609,4 @@ def test_a_folder_of_policies(tmp_path: Path) -> None:
 
 def test_nobody_can_keep_the_process_for_ever(besieged: Server) -> None:
     """The last of these tests, since those reviews have ten seconds to end."""
-    assert besieged.ended() == 0
+    assert besieged.wait() == 0

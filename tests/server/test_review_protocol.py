@@ -12,8 +12,8 @@ from webhooks import AdmissionReview, Allow, create_app, validating
 from webhooks.server.review_protocol import ReviewProtocol
 from webhooks.settings import Limits
 
+from ..support.api_server import accept_admission, accept_authentication, accept_authorization, accept_images
 from ..support.builders import Json, access_body, admission_body, image_body, recorded, token_body, written
-from ..support.caller import accept_admission, accept_authentication, accept_authorization, accept_images
 from ..support.malformed import BAD, LIMIT, assert_response, nested, sized, with_value
 from ..support.pairs import (
     GOOD,

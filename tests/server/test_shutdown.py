@@ -68,7 +68,7 @@ def test_answers_end_their_connections_then(workers: int, tmp_path: Path) -> Non
         assert asking.reply().closes
         assert asking.is_closed()
         asking.close()
-        assert server.ended() == 0
+        assert server.wait() == 0
         assert not [record for record in server.logs() if record["level"] not in ("info", "debug")]
 
 
@@ -124,7 +124,7 @@ def test_a_signal_to_all_of_its_processes_is_one_to_it(workers: int, tmp_path: P
         for connection in connections:
             assert connection.reply().json()["response"]["allowed"] is True
             connection.close()
-        assert server.ended() == 0
+        assert server.wait() == 0
 
 
 @each_size
@@ -134,7 +134,7 @@ def test_nothing_is_left_when_it_is_killed(workers: int, tmp_path: Path) -> None
         processes = children(server)
         assert len(processes) >= workers
         server.signal(signal.SIGKILL)
-        server.ended()
+        server.wait()
         await_true(lambda: not any(Path(f"/proc/{each}").exists() for each in processes), "they have all ended")
 
 
@@ -178,14 +178,14 @@ def test_no_review_is_lost_when_one_of_two_servers_ends(workers: int, tmp_path: 
     options = ("--workers", workers, "--shutdown-delay", "500ms")
     with serving(tmp_path / "a", *options) as one, serving(tmp_path / "b") as other:
         service = Service(one, other)
-        callers = [Client(service.connect) for _ in range(4)]
-        with service.watched(), Load(callers).running() as load:
-            await_true(lambda: all(len(client.seconds) > 20 for client in callers), "all of them are answered")
+        clients = [Client(service.connect) for _ in range(4)]
+        with service.polling(), Load(clients).running() as load:
+            await_true(lambda: all(len(client.durations) > 20 for client in clients), "all of them are answered")
             one.signal()
-            assert one.ended() == 0
-            before = [len(client.seconds) for client in callers]
+            assert one.wait() == 0
+            before = [len(client.durations) for client in clients]
             await_true(
-                lambda: all(len(client.seconds) > count + 20 for client, count in zip(callers, before, strict=True)),
+                lambda: all(len(client.durations) > count + 20 for client, count in zip(clients, before, strict=True)),
                 "all of them are answered by the other",
             )
         print(f"{load.answered} reviews, {workers} workers")

@@ -185,7 +185,7 @@ def test_open_reviews_are_answered_before_the_end(tmp_path: Path) -> None:
         for connection in connections:
             assert connection.reply().json()["response"]["allowed"] is True
             connection.close()
-        assert server.ended() == 0
+        assert server.wait() == 0
         assert server.errors.all() == []
         assert not any(lives(process) for process in processes)
         assert {file.name for file in tmp_path.iterdir()} <= {"certs", "policies.py", "__pycache__"}
@@ -227,7 +227,7 @@ def test_a_terminal_interrupts_all_at_once_whatever_their_policies_do(tmp_path: 
             gate.await_policy()
             assert connection.reply().json()["response"]["status"]["code"] == 504
         os.killpg(server.process.pid, signal.SIGINT)
-        assert server.ended() == 0
+        assert server.wait() == 0
         [record] = server.logs()
         assert "hangs" in record["message"]
         assert not any(lives(process) for process in processes)
@@ -259,7 +259,7 @@ def test_workers_end_when_their_parent_dies(server: Server) -> None:
     """The last of these tests: it kills the server that the others share."""
     processes = answerers(server)
     server.signal(signal.SIGKILL)
-    server.ended()
+    server.wait()
     await_true(lambda: not any(lives(process) for process in processes), "the workers have ended")
 
 

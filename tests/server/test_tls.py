@@ -16,7 +16,7 @@ from webhooks.errors import ConfigurationError
 from webhooks.server import tls
 from webhooks.server.tls import Files
 
-from ..support.mounts import Mount, bad_secrets, secret
+from ..support.mounts import Mount, invalid_secrets, secret
 
 AEAD = {
     f"ECDHE-{kind}-{cipher}"
@@ -26,12 +26,12 @@ AEAD = {
 BAD = {
     "half a certificate": r"tls\.crt: with its key .*tls\.key, no usable certificate",
     "half a key": r"tls\.crt: with its key .*tls\.key, no usable certificate",
-    "the key of another": r"tls\.crt: with its key .*tls\.key, no usable certificate \(KEY_VALUES_MISMATCH\)",
+    "another key": r"tls\.crt: with its key .*tls\.key, no usable certificate \(KEY_VALUES_MISMATCH\)",
     "a key with a password": r"tls\.crt: with its key .*tls\.key, no usable certificate",
     "no certificate": r"tls\.crt: cannot be read: No such file or directory",
-    "one that has ended": r"tls\.crt: callers would refuse it: certificate has expired",
-    "one that begins tomorrow": r"tls\.crt: callers would refuse it: certificate is not yet valid",
-    "one for callers": r"tls\.crt: callers would refuse it: unsuitable certificate purpose",
+    "an expired certificate": r"tls\.crt: callers would refuse it: certificate has expired",
+    "a certificate that is not yet valid": r"tls\.crt: callers would refuse it: certificate is not yet valid",
+    "a client certificate": r"tls\.crt: callers would refuse it: unsuitable certificate purpose",
 }
 
 
@@ -43,7 +43,7 @@ def files(folder: Path, contents: dict[str, bytes], *, client_ca: bool = False) 
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_wrong_is_said_with_its_place(name: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=BAD[name]) as error:
-        tls.fresh(files(tmp_path, bad_secrets()[name]))
+        tls.fresh(files(tmp_path, invalid_secrets()[name]))
     assert "PRIVATE" not in str(error.value)
 
 

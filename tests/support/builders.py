@@ -1,4 +1,4 @@
-"""What many tests need: bodies as API servers write them, reviews made of them, and verdicts without a server."""
+"""Request bodies as API servers send them, the reviews in them, and verdicts without a server."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ MAX_INT, MIN_INT = 2**63 - 1, -(2**63)
 
 
 def written(value: Any) -> bytes:
-    """A body as API servers write it: compact, some characters escaped for HTML, a newline at its end."""
+    """Encode a body as API servers do: compact, HTML characters escaped, a newline at the end."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -32,19 +32,19 @@ def written(value: Any) -> bytes:
 
 
 def nested(levels: int, inner: str = "1") -> str:
-    """JSON text: so many arrays and objects, in turn, around a value."""
+    """Return JSON text with this number of alternating arrays and objects around a value."""
     pairs = [('{"a":', "}") if level % 2 else ("[", "]") for level in range(levels)]
     return "".join(start for start, _ in pairs) + inner + "".join(end for _, end in reversed(pairs))
 
 
 def recorded(*paths: str) -> dict[str, Json]:
-    """The bodies that a real server sent to these paths, by the names of their files."""
-    found = {file.stem: json.loads(file.read_bytes()) for file in sorted(RECORDED.glob("*.json"))}
-    return {name: each["body"] for name, each in found.items() if each["path"].partition("?")[0] in paths}
+    """Return the bodies that a real API server sent to these paths, by the names of their files."""
+    requests = {file.stem: json.loads(file.read_bytes()) for file in sorted(RECORDED.glob("*.json"))}
+    return {name: request["body"] for name, request in requests.items() if request["path"].partition("?")[0] in paths}
 
 
 def spelled(body: Json, group: str, version: str | None = None) -> Json:
-    """The same body with its group spelled in another way, and in another version."""
+    """Return a body with another group, such as ``svc.io``, and optionally another version."""
     word, _, rest = body["apiVersion"].partition(".")
     return {**body, "apiVersion": f"{word}.{group}/{version or rest.partition('/')[2]}"}
 
@@ -58,7 +58,7 @@ def pod(name: str = "web", *, labels: dict[str, str] | None = None, **spec: Any)
 def admission_body(
     operation: str = "CREATE", obj: Any = None, *, old: Any = None, resource: str = "v1/pods", **request: Any
 ) -> Json:
-    """An AdmissionReview; `...` in place of a field's value leaves that field out."""
+    """Return an AdmissionReview; the value ``...`` omits a field."""
     *group, version, plural = resource.split("/")
     fields = {
         "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
@@ -85,7 +85,7 @@ def admission_review(
 
 
 def access_body(**spec: Any) -> Json:
-    """A SubjectAccessReview; the resource's attributes may stand for themselves."""
+    """Return a SubjectAccessReview; attributes of the resource may be given directly."""
     attributes = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
     resource = {key: spec.pop(key) for key in attributes if key in spec}
     if resource:
@@ -144,7 +144,7 @@ def promote(runner: PolicyExecutor, *policies: AnyPolicy) -> None:
 
 
 def dispatcher_of(*policies: AnyPolicy, **limits: int) -> Dispatcher:
-    """A dispatcher of policies, on its own."""
+    """Return a dispatcher with its own executor and limits."""
     registry, meters = Registry(policies), MetricRegistry()
     return Dispatcher(
         registry, PolicyExecutor(registry, ignore_change, meters), ConcurrencyLimiter(Limits(**limits), meters)
@@ -152,7 +152,7 @@ def dispatcher_of(*policies: AnyPolicy, **limits: int) -> Dispatcher:
 
 
 def decide(review: Any, *policies: AnyPolicy, timeout: float | None = None, inline: bool = False) -> Verdict:
-    """The verdict of policies, which are all of one kind, on a review."""
+    """Return the verdict of policies of one kind on a review."""
     dispatcher = dispatcher_of(*policies)
     if inline:
         promote(dispatcher.executor, *policies)
@@ -165,7 +165,7 @@ def decide(review: Any, *policies: AnyPolicy, timeout: float | None = None, inli
 
 
 def reply(kind: Kind, review: Any, verdict: Verdict) -> bytes:
-    """The body of the answer to a review."""
+    """Encode the response to a review."""
     patch = () if verdict.patch is None else (verdict.patch,)
     body: bytes = CODECS[kind].encode(review, verdict.outcome, *patch)
     return body

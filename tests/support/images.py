@@ -1,4 +1,4 @@
-"""The image, built without a daemon on what Debian's packages make, and containers of it as a cluster runs them."""
+"""Builds the image without a daemon on Debian packages, and runs containers of it as a cluster does."""
 
 import json
 import os
@@ -16,15 +16,15 @@ import pytest
 from webhooks import __version__
 
 from .builders import Json
-from .kustomize import found
+from .kustomize import find_object
 from .servers import SECONDS
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 IMAGE = f"localhost/cluster-webhooks:{__version__}"
 BUILD_SECONDS = 600
-AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
+CA_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
-# A root file system that cannot be written, but for what is mounted there; then the program, as a user without rights.
+# Mounts a read-only root file system with writable mounts, then runs the program as an unprivileged user.
 CONTAINED = """
 root=$1 user=$2 home=$3
 shift 3
@@ -44,20 +44,20 @@ exec setpriv --no-new-privs unshare --root="$root" --wd="$home" --setgid="$user"
 
 
 class Mount(NamedTuple):
-    """Something of this host at a place in a container."""
+    """A file or folder of this host, mounted in a container."""
 
     source: Path
-    place: str
+    target: str
     mode: str = "ro"
 
 
 @dataclass(frozen=True)
 class Image:
-    """The image, where its files can be seen.
+    """The image, mounted on this host.
 
     Attributes:
         root: its root file system.
-        config: what it says of how to run it.
+        config: its configuration, such as the entry point and the user.
     """
 
     root: Path
@@ -68,32 +68,32 @@ class Image:
         return int(self.config["User"].partition(":")[0])
 
     def command(self, *arguments: object, mounts: Iterable[Mount] = ()) -> list[str]:
-        """A command of this host that runs one in it, as the same process."""
-        outer = [word for mount in mounts for word in (mount.source, mount.place, mount.mode)]
+        """Return the command that runs a command in a container, in the same process."""
+        outer = [word for mount in mounts for word in (mount.source, mount.target, mount.mode)]
         inner = ["sh", "-euc", CONTAINED, "-", self.root, self.user, self.config["WorkingDir"], *outer, "--"]
         return [*map(str, ["unshare", "--mount", "--propagation=private", "--", *inner, *arguments])]
 
     def run(self, *arguments: object, mounts: Iterable[Mount] = ()) -> subprocess.CompletedProcess[str]:
-        """A command in it, that ends."""
+        """Run a command in a container and wait for it."""
         command = self.command(*arguments, mounts=mounts)
         return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
 
     def owned(self, folder: Path) -> Path:
-        """A folder, made for its user."""
+        """Create a folder that belongs to the user of the image."""
         folder.mkdir()
         os.chown(folder, self.user, self.user)
         return folder
 
 
 class Pod:
-    """A pod of the image, with its volumes: ConfigMaps of rendered objects, and Secrets that somebody made.
+    """A pod of the image with its volumes, as the kubelet creates them.
 
     Args:
         image: the image.
-        spec: of the pod.
-        folder: where the volumes shall be, which are what the kubelet makes of them.
-        objects: the ConfigMaps, among others.
-        secrets: the files of each Secret, by its name.
+        spec: the spec of the pod.
+        folder: the folder for the volumes.
+        objects: rendered objects, including the ConfigMaps of the pod.
+        secrets: the files of each Secret by its name.
     """
 
     def __init__(
@@ -101,37 +101,38 @@ class Pod:
     ) -> None:
         self._image = image
         self._spec = spec
-        self.volumes = {each["name"]: folder / each["name"] for each in spec["volumes"]}
-        for each in spec["volumes"]:
-            place = folder / each["name"]
-            place.mkdir(parents=True)
-            if "configMap" in each:
-                config_map = found(objects, "ConfigMap", each["configMap"]["name"].rpartition("-")[0])
+        self.volumes = {volume["name"]: folder / volume["name"] for volume in spec["volumes"]}
+        for volume in spec["volumes"]:
+            path = self.volumes[volume["name"]]
+            path.mkdir(parents=True)
+            if "configMap" in volume:
+                config_map = find_object(objects, "ConfigMap", volume["configMap"]["name"].rpartition("-")[0])
                 for name, text in config_map["data"].items():
-                    (place / name).write_text(text)
-            elif "secret" in each:
-                for name, file in secrets[each["secret"]["secretName"]].items():
-                    shutil.copy(file, place / name)
-                    os.chown(place / name, 0, spec["securityContext"]["fsGroup"])
-                    (place / name).chmod(each["secret"]["defaultMode"])
+                    (path / name).write_text(text)
+            elif "secret" in volume:
+                for name, file in secrets[volume["secret"]["secretName"]].items():
+                    shutil.copy(file, path / name)
+                    os.chown(path / name, 0, spec["securityContext"]["fsGroup"])
+                    (path / name).chmod(volume["secret"]["defaultMode"])
             else:
-                os.chown(place, 0, spec["securityContext"]["fsGroup"])
-                place.chmod(0o2777)
+                os.chown(path, 0, spec["securityContext"]["fsGroup"])
+                path.chmod(0o2777)
 
     def command(self, kind: str, *more: object) -> list[str]:
-        """A command that runs the only one of its ``containers`` or ``initContainers``, with more arguments."""
+        """Return the command of the only container of ``containers`` or ``initContainers``, with more arguments."""
         [container] = self._spec[kind]
-        mounts = [self._mount(each) for each in container["volumeMounts"]]
+        mounts = [self._mount(volume_mount) for volume_mount in container["volumeMounts"]]
         for outer in mounts:
             for inner in mounts:
-                if inner.place.startswith(f"{outer.place}/") and inner.source.is_dir():
-                    (outer.source / inner.place.removeprefix(f"{outer.place}/")).mkdir(exist_ok=True)
-        mounts.sort(key=lambda mount: mount.place)
+                if inner.target.startswith(f"{outer.target}/") and inner.source.is_dir():
+                    (outer.source / inner.target.removeprefix(f"{outer.target}/")).mkdir(exist_ok=True)
+        mounts.sort(key=lambda mount: mount.target)
         return self._image.command(*self._image.config["Entrypoint"], *container["args"], *more, mounts=mounts)
 
-    def _mount(self, given: Json) -> Mount:
-        mode = "ro" if given.get("readOnly") else "rw"
-        return Mount(self.volumes[given["name"]] / given.get("subPath", ""), given["mountPath"], mode)
+    def _mount(self, volume_mount: Json) -> Mount:
+        mode = "ro" if volume_mount.get("readOnly") else "rw"
+        source = self.volumes[volume_mount["name"]] / volume_mount.get("subPath", "")
+        return Mount(source, volume_mount["mountPath"], mode)
 
 
 def run(*command: object, **variables: str) -> str:
@@ -143,13 +144,13 @@ def run(*command: object, **variables: str) -> str:
 
 
 @contextmanager
-def built(folder: Path) -> Iterator[Image]:
-    """The image, as `deploy/build-image` builds it; the test is skipped where it cannot be built."""
+def build_image(folder: Path) -> Iterator[Image]:
+    """Build the image with `deploy/build-image`. The test is skipped if this host cannot build it."""
     if os.geteuid() != 0 or not shutil.which("buildah") or not shutil.which("mmdebstrap"):
-        pytest.skip("needs buildah and mmdebstrap, and the rights to use them")
+        pytest.skip("needs root, buildah and mmdebstrap")
     host = platform.freedesktop_os_release()
     if host["ID"] != "debian" or int(host.get("VERSION_ID", 0)) < 12:
-        pytest.skip("needs Debian's packages, in versions that have our Python")
+        pytest.skip("needs Debian 12 or newer")
     store = folder / "storage.conf"
     store.write_text(f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/store"\nrunroot = "{folder}/run"\n')
     there = {"CONTAINERS_STORAGE_CONF": str(store)}
@@ -163,17 +164,17 @@ def built(folder: Path) -> Iterator[Image]:
         yield Image(Path(run("buildah", "mount", container, **there)), config)
     finally:
         run("buildah", "rm", "--all", **there)
-        shutil.rmtree(folder)  # some hundred megabytes
+        shutil.rmtree(folder)  # several hundred megabytes
 
 
 def _base(folder: Path, name: str, packages: str, **there: str) -> None:
-    """A base of nothing but these packages and what they need, with the authorities that are known here."""
+    """Build a base image of these packages and their dependencies, with the CA certificates of this host."""
     suite = platform.freedesktop_os_release()["VERSION_CODENAME"]
     archive = folder / f"{name}.tar"
     run("mmdebstrap", "--quiet", "--variant=extract", f"--include={packages}", suite, archive)
     container = run("buildah", "from", "scratch", **there)
     run("buildah", "add", "--quiet", container, archive, "/", **there)
-    run("buildah", "copy", "--quiet", container, AUTHORITIES, AUTHORITIES, **there)
-    run("buildah", "config", "--env", f"PIP_CERT={AUTHORITIES}", container, **there)
+    run("buildah", "copy", "--quiet", container, CA_CERTIFICATES, CA_CERTIFICATES, **there)
+    run("buildah", "config", "--env", f"PIP_CERT={CA_CERTIFICATES}", container, **there)
     run("buildah", "commit", "--quiet", "--rm", container, f"localhost/{name}", **there)
     archive.unlink()

@@ -1,4 +1,4 @@
-"""What `kubectl kustomize` makes of our bases and overlays, and of those that a test writes."""
+"""Renders the kustomizations in `deploy/kustomize`, and those that a test writes."""
 
 import os
 import shutil
@@ -17,52 +17,52 @@ FOLDERS = ("base", "overlays/cert-manager", "overlays/redis", "overlays/self-man
 
 
 def kubectl() -> str:
-    """The program; the test is skipped where there is none."""
+    """Return the path of kubectl. The test is skipped if it is not installed."""
     folder = os.environ.get("KUBEBUILDER_ASSETS")
-    found = shutil.which("kubectl", path=folder) if folder else shutil.which("kubectl")
-    if found is None:
-        pytest.skip("there is no kubectl")
-    return found
+    path = shutil.which("kubectl", path=folder) if folder else shutil.which("kubectl")
+    if path is None:
+        pytest.skip("kubectl is not installed")
+    return path
 
 
 def render(folder: Path) -> list[Json]:
-    """The objects that a folder describes, in their order."""
+    """Return the objects of a kustomization in their order."""
     done = subprocess.run([kubectl(), "kustomize", folder], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return list(yaml.safe_load_all(done.stdout))
 
 
-def combined(folder: Path, *components: str, resources: dict[str, Json] | None = None) -> list[Json]:
-    """The base with components, and with objects of a user's own."""
-    written = {"resources": [_from(folder, KUSTOMIZE / "base"), *(resources or {})]}
-    written["components"] = [_from(folder, KUSTOMIZE / "components" / name) for name in components]
+def render_with_components(folder: Path, *components: str, resources: dict[str, Json] | None = None) -> list[Json]:
+    """Render the base with components and further resources."""
+    kustomization = {"resources": [_relative_path(folder, KUSTOMIZE / "base"), *(resources or {})]}
+    kustomization["components"] = [_relative_path(folder, KUSTOMIZE / "components" / name) for name in components]
     for name, content in (resources or {}).items():
         (folder / name).write_text(yaml.safe_dump(content))
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(written))
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
     return render(folder)
 
 
-def _from(folder: Path, path: Path) -> str:
+def _relative_path(folder: Path, path: Path) -> str:
     return os.path.relpath(path, folder.resolve())
 
 
-def found(objects: list[Json], kind: str, name: str = "webhooks") -> Json:
-    """The one of a kind and name; of a generated one's name the digest is left out."""
-    named = [each for each in objects if each["kind"] == kind and _plain(each) == name]
-    assert len(named) == 1, f"{kind} {name}: {len(named)} of them"
-    return named[0]
+def find_object(objects: list[Json], kind: str, name: str = "webhooks") -> Json:
+    """Return the object of a kind and name; the digest in a generated name is ignored."""
+    matches = [obj for obj in objects if obj["kind"] == kind and _name_without_digest(obj) == name]
+    assert len(matches) == 1, f"{len(matches)} objects {kind} {name}"
+    return matches[0]
 
 
-def _plain(given: Json) -> str:
-    name: str = given["metadata"]["name"]
-    return name.rpartition("-")[0] if given["kind"] == "ConfigMap" else name
+def _name_without_digest(obj: Json) -> str:
+    name: str = obj["metadata"]["name"]
+    return name.rpartition("-")[0] if obj["kind"] == "ConfigMap" else name
 
 
 def pods(objects: list[Json]) -> Iterator[Any]:
-    """The specs of the pods of all Deployments."""
-    for each in objects:
-        if each["kind"] == "Deployment":
-            yield each["spec"]["template"]["spec"]
+    """Yield the pod specs of all Deployments."""
+    for obj in objects:
+        if obj["kind"] == "Deployment":
+            yield obj["spec"]["template"]["spec"]
 
 
 def containers(pod: Json) -> list[Json]:

@@ -1,4 +1,4 @@
-"""Load: callers that call all the time, each from a thread of its own, and tell what became of it."""
+"""Load on a server: clients that send requests without a pause, each in its own thread, and record the results."""
 
 import itertools
 import math
@@ -11,60 +11,60 @@ from dataclasses import dataclass, field
 from .servers import SECONDS, Connection, Reply, Server, review
 
 VALIDATE = "/admission/validate"
-_LOOK = 0.05  # seconds between two looks who is ready
+_POLL_INTERVAL = 0.05  # seconds between two checks which servers are ready
 
-Ask = Callable[[Connection], Reply]
+Call = Callable[[Connection], Reply]
 
 
-def asking(path: str, body: bytes, right: bytes, code: int = 200) -> Ask:
-    """A call that fails where its answer is not the right one."""
+def post_expecting(path: str, body: bytes, expected: bytes, code: int = 200) -> Call:
+    """Return a call that fails if the response is not the expected one."""
 
-    def ask(connection: Connection) -> Reply:
+    def call(connection: Connection) -> Reply:
         reply = connection.post(path, body)
-        assert (reply.status, reply.body) == (code, right), reply
+        assert (reply.status, reply.body) == (code, expected), reply
         return reply
 
-    return ask
+    return call
 
 
-def is_allowed(uid: str, **members: object) -> Ask:
-    """The review of a widget, which is allowed; its uid shows whose answer one is."""
-    right = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"%b","allowed":true}}'
-    return asking(VALIDATE, review(uid=uid, **members), right % uid.encode())
+def post_allowed(uid: str, **members: object) -> Call:
+    """Return a call that posts the review of a widget, which is allowed. The uid identifies the response."""
+    expected = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"%b","allowed":true}}'
+    return post_expecting(VALIDATE, review(uid=uid, **members), expected % uid.encode())
 
 
 @dataclass
 class Client:
-    """Sends one call after the other.
+    """Makes one call after the other.
 
     Attributes:
         connect: opens a connection.
-        ask: the call.
-        keeps: whether it keeps a connection for as long as it may, or opens another for each call.
-        seconds: how long each took that was answered rightly, its connection included.
-        failures: what went wrong with the others.
+        call: makes a call.
+        keep_alive: whether it reuses its connection until the server closes it.
+        durations: the seconds that each successful call took, including its connection.
+        failures: the errors of the other calls.
     """
 
     connect: Callable[[], Connection]
-    ask: Ask = field(default_factory=lambda: is_allowed("uid-1"))
-    keeps: bool = True
-    seconds: list[float] = field(default_factory=list)
+    call: Call = field(default_factory=lambda: post_allowed("uid-1"))
+    keep_alive: bool = True
+    durations: list[float] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
-    def call(self, ended: threading.Event) -> None:
-        """Call until it has ended."""
+    def run(self, stopped: threading.Event) -> None:
+        """Make calls until stopped."""
         connection: Connection | None = None
-        while not ended.is_set():
-            began = time.perf_counter()
+        while not stopped.is_set():
+            start = time.perf_counter()
             try:
                 connection = connection or self.connect()
-                closes = self.ask(connection).closes
-            except Exception as failure:
-                self.failures.append(repr(failure))
+                closes = self.call(connection).closes
+            except Exception as error:
+                self.failures.append(repr(error))
                 closes = True
             else:
-                self.seconds.append(time.perf_counter() - began)
-            if connection is not None and (closes or not self.keeps):
+                self.durations.append(time.perf_counter() - start)
+            if connection is not None and (closes or not self.keep_alive):
                 connection.close()
                 connection = None
         if connection is not None:
@@ -73,43 +73,38 @@ class Client:
 
 @dataclass(frozen=True)
 class Load:
-    """Several callers at once."""
+    """Several clients at once."""
 
-    callers: Sequence[Client]
+    clients: Sequence[Client]
 
     @contextmanager
     def running(self) -> Iterator["Load"]:
-        """They call as long as the block lasts."""
-        ended = threading.Event()
-        threads = [threading.Thread(target=client.call, args=(ended,)) for client in self.callers]
+        """Run the clients within the block."""
+        stopped = threading.Event()
+        threads = [threading.Thread(target=client.run, args=(stopped,)) for client in self.clients]
         for thread in threads:
             thread.start()
         try:
             yield self
         finally:
-            ended.set()
+            stopped.set()
             for thread in threads:
                 thread.join()
 
     @property
     def answered(self) -> int:
-        """How many calls were answered rightly."""
-        return sum(len(client.seconds) for client in self.callers)
+        """The number of successful calls."""
+        return sum(len(client.durations) for client in self.clients)
 
     @property
     def failures(self) -> list[str]:
-        return [failure for client in self.callers for failure in client.failures]
+        return [failure for client in self.clients for failure in client.failures]
 
     @property
     def p99(self) -> float:
-        """Milliseconds within which 99 of 100 calls were answered."""
-        seconds = sorted(itertools.chain.from_iterable(client.seconds for client in self.callers))
-        return seconds[math.ceil(len(seconds) * 0.99) - 1] * 1000
-
-
-def usual(server: Server, number: int = 4) -> Load:
-    """Callers of whom every other opens a connection for each call."""
-    return Load([Client(server.connect, is_allowed(f"uid-{each}"), keeps=each % 2 == 0) for each in range(number)])
+        """The 99th percentile of the durations, in milliseconds."""
+        durations = sorted(itertools.chain.from_iterable(client.durations for client in self.clients))
+        return durations[math.ceil(len(durations) * 0.99) - 1] * 1000
 
 
 def is_ready(server: Server, *, ops: bool = True) -> bool:
@@ -117,44 +112,44 @@ def is_ready(server: Server, *, ops: bool = True) -> bool:
 
 
 class Service:
-    """Servers that share the work: a connection goes to one of those that said they were ready.
+    """Servers that share the load: connections go to those that were ready at the last check.
 
     Attributes:
-        servers: all of them, which tests exchange.
+        servers: all servers; tests replace them.
     """
 
     def __init__(self, *servers: Server) -> None:
         self.servers = list(servers)
         self._ready = list(servers)
-        self._turns = itertools.count()
+        self._numbers = itertools.count()
 
     def connect(self) -> Connection:
         ready = self._ready
-        return ready[next(self._turns) % len(ready)].connect()
+        return ready[next(self._numbers) % len(ready)].connect()
 
     @property
     def all_ready(self) -> bool:
         return self._ready == self.servers
 
     @contextmanager
-    def watched(self) -> Iterator["Service"]:
-        """Who is ready is looked up over and over as long as the block lasts."""
-        ended = threading.Event()
+    def polling(self) -> Iterator["Service"]:
+        """Check continuously within the block which servers are ready."""
+        stopped = threading.Event()
 
-        def look() -> None:
-            while not ended.wait(_LOOK):
-                self._ready = [server for server in list(self.servers) if self._says_so(server)]
+        def poll() -> None:
+            while not stopped.wait(_POLL_INTERVAL):
+                self._ready = [server for server in list(self.servers) if self._is_ready(server)]
 
-        thread = threading.Thread(target=look)
+        thread = threading.Thread(target=poll)
         thread.start()
         try:
             yield self
         finally:
-            ended.set()
+            stopped.set()
             thread.join(SECONDS)
 
     @staticmethod
-    def _says_so(server: Server) -> bool:
+    def _is_ready(server: Server) -> bool:
         try:
             return is_ready(server)
         except (OSError, EOFError):

@@ -1,4 +1,4 @@
-"""Files as others deliver them: in a folder like that of a mounted Secret; certificates, good ones and bad ones."""
+"""Files as Kubernetes mounts a Secret, with valid and invalid certificates."""
 
 import itertools
 import os
@@ -23,12 +23,12 @@ Contents = dict[str, bytes]
 
 
 class Mount:
-    """A folder whose files are links into one that is exchanged by a rename, which changes all of them at once.
+    """A folder of symbolic links into another folder, which a rename replaces atomically, as the kubelet does.
 
     Args:
-        folder: where they are.
-        contents: of the files, by their names.
-        names: of the files; of a certificate's as cert-manager has them.
+        folder: the folder.
+        contents: the contents of the files by name.
+        names: the names of the files; by default those of a Secret of cert-manager.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Mount:
             (folder / name).symlink_to(f"..data/{name}")
 
     def put(self, contents: Mapping[str, bytes]) -> None:
-        """Exchange the files."""
+        """Replace all files."""
         number = next(self._numbers)
         new = self.folder / f"..{number}"
         new.mkdir()
@@ -53,53 +53,53 @@ class Mount:
         shutil.rmtree(self.folder / f"..{number - 1}", ignore_errors=True)
 
 
-def secret(authority: signing.CertificateAuthority | None = None, *, days_ago: float = 0) -> Contents:
-    """A good pair, and the authority that issued it."""
+def secret(ca: signing.CertificateAuthority | None = None, *, days_ago: float = 0) -> Contents:
+    """Return a valid certificate with its key and its CA."""
     now = datetime.now(UTC) - timedelta(days=days_ago)
-    authority = authority or signing.create_ca(now)
-    chain, key = signing.sign_server(authority, NAMES, now)
-    return _contents(authority, chain, key)
+    ca = ca or signing.create_ca(now)
+    chain, key = signing.sign_server(ca, NAMES, now)
+    return _contents(ca, chain, key)
 
 
-def client_files(authority: signing.CertificateAuthority, name: str = "client") -> Contents:
-    """A pair of somebody who calls."""
-    return _contents(authority, *signing.sign_client(authority, name, datetime.now(UTC)))
+def client_files(ca: signing.CertificateAuthority, name: str = "client") -> Contents:
+    """Return a client certificate with its key and its CA."""
+    return _contents(ca, *signing.sign_client(ca, name, datetime.now(UTC)))
 
 
-def _contents(authority, chain, key: ec.EllipticCurvePrivateKey) -> Contents:
+def _contents(ca, chain, key: ec.EllipticCurvePrivateKey) -> Contents:
     return {
-        "tls.crt": b"".join(each.public_bytes(Encoding.PEM) for each in chain),
+        "tls.crt": b"".join(certificate.public_bytes(Encoding.PEM) for certificate in chain),
         "tls.key": key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
-        "ca.crt": authority.certificate.public_bytes(Encoding.PEM),
+        "ca.crt": ca.certificate.public_bytes(Encoding.PEM),
     }
 
 
-def bad_secrets() -> dict[str, Contents]:
-    """What should never be delivered, and is."""
+def invalid_secrets() -> dict[str, Contents]:
+    """Return invalid contents of a Secret by description."""
     good, other = secret(), secret()
-    authority = signing.create_ca(datetime.now(UTC))
+    ca = signing.create_ca(datetime.now(UTC))
     certificate, key = good["tls.crt"], good["tls.key"]
-    private = load_pem_private_key(key, None)
-    locked = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
-    half, half_key = certificate[: len(certificate) // 2], key[: len(key) // 2]
+    private_key = load_pem_private_key(key, None)
+    encrypted = private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    half_certificate, half_key = certificate[: len(certificate) // 2], key[: len(key) // 2]
     without_certificate, without_key = ({k: v for k, v in good.items() if k != name} for name in ("tls.crt", "tls.key"))
     return {
-        "half a certificate": good | {"tls.crt": half},
+        "half a certificate": good | {"tls.crt": half_certificate},
         "half a key": good | {"tls.key": half_key},
-        "half of both": good | {"tls.crt": half, "tls.key": half_key},
-        "the key of another": good | {"tls.key": other["tls.key"]},
-        "the certificate of another": good | {"tls.crt": other["tls.crt"]},
-        "the authority's certificate": good | {"tls.crt": good["ca.crt"]},
+        "half of both": good | {"tls.crt": half_certificate, "tls.key": half_key},
+        "another key": good | {"tls.key": other["tls.key"]},
+        "another certificate": good | {"tls.crt": other["tls.crt"]},
+        "the CA certificate": good | {"tls.crt": good["ca.crt"]},
         "an empty certificate": good | {"tls.crt": b""},
         "an empty key": good | {"tls.key": b""},
-        "nothing in both": good | {"tls.crt": b"", "tls.key": b""},
+        "both empty": good | {"tls.crt": b"", "tls.key": b""},
         "no certificate": without_certificate,
         "no key": without_key,
         "neither": {"ca.crt": good["ca.crt"]},
         "rubbish": good | {"tls.crt": os.urandom(700), "tls.key": os.urandom(200)},
-        "the two exchanged": good | {"tls.crt": key, "tls.key": certificate},
-        "a key with a password": good | {"tls.key": locked},
-        "one that has ended": secret(days_ago=366),
-        "one that begins tomorrow": secret(days_ago=-1),
-        "one for callers": client_files(authority),
+        "certificate and key exchanged": good | {"tls.crt": key, "tls.key": certificate},
+        "a key with a password": good | {"tls.key": encrypted},
+        "an expired certificate": secret(days_ago=366),
+        "a certificate that is not yet valid": secret(days_ago=-1),
+        "a client certificate": client_files(ca),
     }

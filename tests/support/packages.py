@@ -1,17 +1,17 @@
-"""Packages with plugins, as if they were installed: a module, and the metadata that registers its functions."""
+"""Creates packages with plugins as if they were installed: a module, and the metadata that registers plugins."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 
 def install(folder: Path, name: str, code: str, plugins: Mapping[str, str]) -> None:
-    """Put a package into a folder that is, or will be, on the path of modules.
+    """Write a package into a folder on the module search path.
 
     Args:
         folder: the folder.
-        name: of the package and its module.
-        code: of the module.
-        plugins: the functions that it registers, by the names of the plugins; ``module:function``.
+        name: the name of the package and its module.
+        code: the code of the module.
+        plugins: the functions that it registers, as ``module:function``, by the name of the plugin.
     """
     (folder / f"{name}.py").write_text(code)
     metadata = folder / f"{name}-1.0.dist-info"
@@ -21,7 +21,7 @@ def install(folder: Path, name: str, code: str, plugins: Mapping[str, str]) -> N
     (metadata / "entry_points.txt").write_text("\n".join(["[webhooks.plugins]", *lines, ""]))
 
 
-# Denies gadgets, counts that, and leaves a line in a file for each process that ends.
+# Denies gadgets, counts denials, and writes a line to a file when a process shuts down.
 DENYING = """\
 import os
 
@@ -35,8 +35,8 @@ class Settings(Model):
 
 def configure(document, context):
     folder = document.read(Settings).folder
-    denied = context.metrics.counter("webhooks_denying_denied", "What was denied.", ("resource",))
-    workers = context.metrics.gauge("webhooks_denying_workers", "Processes that deny.")
+    denied = context.metrics.counter("webhooks_denying_denied", "Reviews denied.", ("resource",))
+    workers = context.metrics.gauge("webhooks_denying_workers", "Processes that denied a review.")
 
     @validating("gadgets")
     def denying(review):
@@ -54,7 +54,7 @@ def configure(document, context):
 
 
 def denying(folder: Path) -> tuple[object, ...]:
-    """The options of a server that denies gadgets by a plugin, whose package is in the folder."""
+    """Write a package with a plugin that denies gadgets, and return the options of a server that uses it."""
     install(folder, "denying", DENYING, {"Denying": "denying:configure"})
     file = folder / "admission.yaml"
     file.write_text(

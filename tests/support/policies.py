@@ -45,7 +45,7 @@ from .builders import (
     token_body,
     token_review,
 )
-from .caller import accept_admission, accept_authentication, accept_authorization, accept_images
+from .api_server import accept_admission, accept_authentication, accept_authorization, accept_images
 
 Function = Callable[[Any], Any]
 

@@ -1,4 +1,4 @@
-"""Real servers for the tests: started at free ports, spoken to byte by byte, ended by their ids."""
+"""Server processes on free ports for tests, and connections that send and receive raw HTTP."""
 
 import json
 import os
@@ -19,11 +19,11 @@ from typing import IO, Any, Self
 
 from .builders import admission_body, written
 
-SECONDS = 15  # for whatever should take a moment
-REPLY_SECONDS = 5  # for an answer
+SECONDS = 15  # timeout of events that should be immediate
+REPLY_SECONDS = 5  # timeout of a response
 REVIEWS = {"Content-Type": "application/json"}
 
-# One policy for each thing that a server can meet; an object's name chooses among those for widgets.
+# Policies for all sorts of outcomes; the name of a widget selects the policy.
 POLICIES = """\
 import asyncio
 import socket
@@ -95,7 +95,7 @@ def pinned(review):
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer as it came."""
+    """An HTTP response."""
 
     status: int
     headers: dict[str, str]
@@ -110,17 +110,19 @@ class Reply:
 
 
 class Connection:
-    """A caller's connection: it sends any bytes, and reads answers one by one."""
+    """The connection of a client: sends arbitrary bytes, and reads responses one by one."""
 
     def __init__(
         self,
         port: int,
         tls: ssl.SSLContext | None,
         name: str = "127.0.0.1",
-        patience: float = REPLY_SECONDS,
+        timeout: float = REPLY_SECONDS,
     ) -> None:
-        raw = socket.create_connection(("127.0.0.1", port), patience)
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as callers do; else each handshake waits for an ACK
+        raw = socket.create_connection(("127.0.0.1", port), timeout)
+        raw.setsockopt(
+            socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
+        )  # as clients do; otherwise each handshake waits for an ACK
         try:
             self.socket = raw if tls is None else tls.wrap_socket(raw, server_hostname=name)
         except BaseException:
@@ -138,12 +140,12 @@ class Connection:
         self.socket.close()
 
     def reset(self) -> None:
-        """Go away without a word, as a caller does that died."""
+        """Reset the connection, as a client does that crashed."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self.socket.close()
 
     def send(self, data: bytes) -> None:
-        """Send it, or as much of it as the server takes: one may answer and close before it has seen all."""
+        """Send as much as the server accepts: it may respond and close before it has received all."""
         with suppress(BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
             self.socket.sendall(data)
 
@@ -155,7 +157,7 @@ class Connection:
         return self.reply()
 
     def reply(self, *, to_head: bool = False) -> Reply:
-        """The next answer; `EOFError` where the connection ends instead."""
+        """Read the next response; raises `EOFError` if the server closes the connection instead."""
         head = self._until(b"\r\n\r\n").decode("latin-1").split("\r\n")
         status = int(head[0].split()[1])
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
@@ -164,7 +166,7 @@ class Connection:
         return Reply(status, headers, body)
 
     def is_closed(self) -> bool:
-        """Whether nothing more comes: waits until the server has closed it, or an answer comes instead."""
+        """Wait until the server closes the connection or sends a response; return whether it closed."""
         if self._buffer:
             return False
         try:
@@ -173,25 +175,25 @@ class Connection:
             return True
 
     def is_silent(self, seconds: float = 0.1) -> bool:
-        """Whether nothing has come for a while, neither an answer nor the end."""
+        """Whether the server neither sends anything nor closes the connection for some time."""
         return not self._buffer and not select.select([self.socket], [], [], seconds)[0]
 
     def _until(self, mark: bytes) -> bytes:
         while mark not in self._buffer:
             self._more()
-        found, _, self._buffer = self._buffer.partition(mark)
-        return found
+        data, _, self._buffer = self._buffer.partition(mark)
+        return data
 
     def _exactly(self, size: int) -> bytes:
         while len(self._buffer) < size:
             self._more()
-        found, self._buffer = self._buffer[:size], self._buffer[size:]
-        return found
+        data, self._buffer = self._buffer[:size], self._buffer[size:]
+        return data
 
     def _more(self) -> bytes:
         data = self.socket.recv(65536)
         if not data:
-            raise EOFError(f"the connection ended; before that came {self._buffer!r}")
+            raise EOFError(f"the server closed the connection after {self._buffer!r}")
         self._buffer += data
         return data
 
@@ -199,7 +201,7 @@ class Connection:
 def request(
     method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = REVIEWS, version: str = "HTTP/1.1"
 ) -> bytes:
-    """A request as bytes; it tells its length unless its headers say how its body comes."""
+    """Return a request as bytes. It has a Content-Length unless the headers set the length or the encoding."""
     lines = [f"{method} {path} {version}", "Host: localhost", *(f"{name}: {value}" for name, value in headers.items())]
     if body and not {"content-length", "transfer-encoding"} & {name.lower() for name in headers}:
         lines.append(f"Content-Length: {len(body)}")
@@ -207,21 +209,21 @@ def request(
 
 
 def chunked(*parts: bytes) -> bytes:
-    """A body in chunks."""
+    """Encode a body in chunks."""
     return b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (*parts, b""))
 
 
 def review(name: str = "web", *, uid: str = "uid-1", resource: str = "widgets", **members: Any) -> bytes:
-    """An AdmissionReview about the creation of an object, which the policies know by its name."""
+    """Return an AdmissionReview of the creation of an object; its name selects the policy."""
     obj = {"apiVersion": "v1", "kind": "Widget", "metadata": {"name": name, "namespace": "team-a"}, **members}
     return written(admission_body("CREATE", obj, resource=f"v1/{resource}", name=name, uid=uid)).strip()
 
 
 class Gate:
-    """Where the policies `hangs` and `waits` wait, and which tells that they came."""
+    """Blocks the policies `hangs` and `waits`, and waits until they are called."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="gate-")  # short, as the paths of such sockets must be
+        self._folder = tempfile.TemporaryDirectory(prefix="gate-")  # the path of a Unix socket must be short
         self.path = f"{self._folder.name}/gate"
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.settimeout(SECONDS)
@@ -238,25 +240,25 @@ class Gate:
         self._folder.cleanup()
 
     def review(self, name: str, **members: Any) -> bytes:
-        """A review that one of the policies answers when the gate is opened."""
+        """Return a review for one of the policies, which returns when the gate is opened."""
         return review(name, gate=self.path, **members)
 
     def await_policy(self) -> None:
-        """Wait until a policy has come."""
+        """Wait until a policy is called."""
         self._waiting.append(self._listener.accept()[0])
 
     def open(self) -> None:
-        """Let those go on that came."""
+        """Let the blocked policies return."""
         while self._waiting:
             self._waiting.pop().close()
 
 
 class Output:
-    """What a process writes, by lines, for those who wait for one of them."""
+    """The lines that a process writes."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self.lines: list[str] = []
-        self._ended = False
+        self._is_closed = False
         self._changed = threading.Condition()
         self._reading = threading.Event()
         self._reading.set()
@@ -271,33 +273,33 @@ class Output:
                     self.lines.append(line.decode().removesuffix("\n"))
                     self._changed.notify_all()
         with self._changed:
-            self._ended = True
+            self._is_closed = True
             self._changed.notify_all()
 
     def pause(self) -> None:
-        """Stop reading: the process finds its pipe full before long."""
+        """Stop reading, so that the pipe of the process becomes full."""
         self._reading.clear()
 
     def resume(self) -> None:
         self._reading.set()
 
     def await_line(self, part: str, start: int = 0) -> str:
-        """The first line with that in it, from a line on; fails where none comes."""
-        found: list[str] = []
+        """Wait for a line that contains a text, and return the first one from a line on."""
+        matches: list[str] = []
 
-        def arrived() -> bool:
-            found.extend(line for line in self.lines[start:] if part in line)
-            return bool(found) or self._ended
+        def has_match() -> bool:
+            matches.extend(line for line in self.lines[start:] if part in line)
+            return bool(matches) or self._is_closed
 
         with self._changed:
-            self._changed.wait_for(arrived, SECONDS)
-        assert found, f"no line with {part!r} in:\n" + "\n".join(self.lines)
-        return found[0]
+            self._changed.wait_for(has_match, SECONDS)
+        assert matches, f"no line with {part!r} in:\n" + "\n".join(self.lines)
+        return matches[0]
 
     def all(self) -> list[str]:
-        """All lines, of a process that has ended."""
+        """Return all lines of a process that has exited."""
         self._thread.join(SECONDS)
-        assert self._ended, "somebody still holds the stream open"
+        assert self._is_closed, "another process still has the stream open"
         return self.lines
 
 
@@ -318,7 +320,7 @@ class Server:
         return Connection(self.port, tls or self.tls, self.name)
 
     def accepts(self) -> bool:
-        """Whether it lets anybody in at the port for reviews."""
+        """Whether the port for reviews accepts connections."""
         try:
             Connection(self.port, None).close()
         except ConnectionRefusedError:
@@ -326,7 +328,7 @@ class Server:
         return True
 
     def post(self, path: str, body: bytes, headers: Mapping[str, str] = REVIEWS) -> Reply:
-        """Post a review on a connection of its own."""
+        """Post a review on a new connection."""
         with self.connect() as connection:
             return connection.post(path, body, headers)
 
@@ -337,21 +339,21 @@ class Server:
             return connection.reply()
 
     def logs(self, start: int = 0) -> list[dict[str, Any]]:
-        """The records of the log from one on, each of which must be one line of JSON."""
+        """Return the log records from one on; each must be a line of JSON."""
         return [json.loads(line) for line in self.errors.lines[start:]]
 
     @property
     def resident_mb(self) -> float:
-        """Memory of the process."""
+        """The resident memory of the process."""
         return self._status_mb("VmRSS")
 
     @property
-    def most_mb(self) -> float:
-        """The most memory that it had since its start, or since this was forgotten."""
+    def peak_mb(self) -> float:
+        """The peak of the resident memory since the start or the last reset."""
         return self._status_mb("VmHWM")
 
-    def forget_most(self) -> None:
-        """Begin anew with what `most_mb` tells."""
+    def reset_peak(self) -> None:
+        """Reset the peak of the resident memory."""
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
     def _status_mb(self, name: str) -> float:
@@ -360,30 +362,30 @@ class Server:
 
     @property
     def descriptors(self) -> int:
-        """How many the process has open."""
+        """The number of open file descriptors."""
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def signal(self, number: int = signal.SIGTERM) -> None:
         self.process.send_signal(number)
 
-    def ended(self) -> int:
-        """Wait until the process has ended by itself; its exit code."""
+    def wait(self) -> int:
+        """Wait until the process exits, and return its exit code."""
         return self.process.wait(SECONDS)
 
     def stop(self) -> int:
-        """Ask the process to end; its exit code."""
+        """Send SIGTERM, wait until the process exits, and return its exit code."""
         self.signal()
-        return self.ended()
+        return self.wait()
 
 
 def webhooks(*arguments: object) -> list[str]:
-    """The command line of a `webhooks` command."""
+    """Return the command line of a `webhooks` command."""
     return [sys.executable, "-m", "webhooks", *map(str, arguments)]
 
 
 @contextmanager
-def started(command: list[str], folder: Path, **environment: str) -> Iterator[Server]:
-    """A process, which has ended after the block."""
+def running_process(command: list[str], folder: Path, **environment: str) -> Iterator[Server]:
+    """Run a process within the block."""
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -404,7 +406,7 @@ def started(command: list[str], folder: Path, **environment: str) -> Iterator[Se
             process.wait(SECONDS)
         finally:
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # the group is its own: what it started ends with it
+                os.killpg(process.pid, signal.SIGKILL)  # the process leads a group with its descendants
             process.wait()
             server.errors.resume()
 
@@ -418,20 +420,28 @@ def serving(
     within: Sequence[str] = (),
     **environment: str,
 ) -> Iterator[Server]:
-    """`webhooks serve` with policies, at ports that were free, with a development certificate in the folder.
+    """Run `webhooks serve` within the block, with policies, on free ports and with a development certificate.
 
-    It may be run within another command, such as a shell's.
+    Args:
+        folder: the working directory, also for the policies and the certificate.
+        options: further options.
+        policies: the code of the policies.
+        ops: whether it has an ops port.
+        within: a command that runs the server, such as a shell.
+        environment: further environment variables.
     """
     ops_port = free_port() if ops else 0
-    given = ("--host", "127.0.0.1", "--port", 0, "--ops-port", ops_port, "--shutdown-delay", 0)
-    given += ("--decision-log", "off", *options)
+    arguments = ("--host", "127.0.0.1", "--port", 0, "--ops-port", ops_port, "--shutdown-delay", 0)
+    arguments += ("--decision-log", "off", *options)
     if policies:
         file = folder / "policies.py"
         file.write_text(policies)
-        given += ("--policies", file)
+        arguments += ("--policies", file)
     if "--tls-cert" not in options:
-        given += ("--certs-dir", folder / "certs")
-    with started([*within, *webhooks("serve", *given)], folder, TMPDIR=str(folder), **environment) as server:
+        arguments += ("--certs-dir", folder / "certs")
+    with running_process(
+        [*within, *webhooks("serve", *arguments)], folder, TMPDIR=str(folder), **environment
+    ) as server:
         ready = server.output.await_line("ready https://127.0.0.1:")
         server.port = int(ready.rpartition(":")[2])
         server.ops_port = ops_port or None
@@ -441,19 +451,19 @@ def serving(
 
 @contextmanager
 def under_uvicorn(folder: Path, policies: str = POLICIES) -> Iterator[Server]:
-    """The same policies as a user's own application under uvicorn, with nothing of ours but `create_app`."""
+    """Run a user's application under uvicorn within the block: `create_app` with the same policies."""
     application = "\nfrom webhooks import create_app\nfrom webhooks.policy.model import Policy\n"
-    application += "app = create_app([each for each in list(globals().values()) if isinstance(each, Policy)])\n"
+    application += "app = create_app([value for value in list(globals().values()) if isinstance(value, Policy)])\n"
     (folder / "users.py").write_text(policies + application)
     command = [sys.executable, "-m", "uvicorn", "users:app", "--port", "0", "--no-access-log", "--no-use-colors"]
-    with started(command, folder) as server:
+    with running_process(command, folder) as server:
         running = server.errors.await_line("running on http://127.0.0.1:")
         server.port = int(running.split("127.0.0.1:")[1].split()[0])
         yield server
 
 
 def client_context(ca: Path, client: tuple[Path, Path] | None = None) -> ssl.SSLContext:
-    """What a caller that trusts an authority verifies servers by, and perhaps shows for itself."""
+    """Return the TLS context of a client that trusts a CA, optionally with a client certificate and its key."""
     context = ssl.create_default_context(cafile=str(ca))
     if client is not None:
         context.load_cert_chain(*client)
@@ -466,9 +476,9 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def await_true(condition: Callable[[], bool], what: str) -> None:
-    """Ask again and again until it holds: for states of another process that tells of them in no other way."""
+def await_true(condition: Callable[[], bool], description: str) -> None:
+    """Poll a condition until it is true. Use it only for states of other processes that cannot be awaited."""
     deadline = time.monotonic() + SECONDS
     while not condition():
-        assert time.monotonic() < deadline, f"never: {what}"
+        assert time.monotonic() < deadline, f"timeout: {description}"
         time.sleep(0.01)

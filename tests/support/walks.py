@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .servers import SECONDS, Server, await_true, free_port, started
+from .servers import SECONDS, Server, await_true, free_port, running_process
 
 _BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (?P<name>\w[\w./-]*\.(?:py|yaml))\n")
@@ -98,7 +98,7 @@ class Walk:
     def _serve(self, command: Command) -> None:
         self._exit_stack.close()
         shell = ["bash", "-c", f"exec {command.line}"]
-        self.server = self._exit_stack.enter_context(started(shell, self.folder, **self._environment))
+        self.server = self._exit_stack.enter_context(running_process(shell, self.folder, **self._environment))
         self.server.output.await_line(command.output)
 
     def _request(self, command: Command) -> None:

@@ -1,4 +1,4 @@
-"""kopf's webhook server, driven without a cluster, on uvloop as `kopf run` would be.
+"""kopf's webhook server without a cluster, on uvloop as with `kopf run`.
 
 Arguments: port, certificate, key.
 """
@@ -14,7 +14,7 @@ from rules import mutate, validate
 
 
 async def review(data: Any, **_: Any) -> Any:
-    """Answer one review, which kopf has decoded and will encode."""
+    """Return the response to a review; kopf decodes and encodes."""
     request = data["request"]
     response: dict[str, Any] = {"uid": request["uid"], "allowed": True}
     if message := validate(request["kind"]["kind"], request["object"]):

@@ -1,4 +1,4 @@
-"""The two rules, on plain dicts, shared by the peers in Python."""
+"""The two rules of the benchmark on plain dicts, for the other servers in Python."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ ADD_LABELS = [{"op": "add", "path": "/metadata/labels", "value": {LABEL: "true"}
 
 
 def validate(kind: str, obj: dict[str, Any]) -> str | None:
-    """Say what is wrong: every image comes from the one registry."""
+    """Return the error if an image does not come from the registry."""
     spec = obj["spec"]["template"]["spec"] if kind == "Deployment" else obj["spec"]
     for group in ("initContainers", "containers"):
         for container in spec.get(group) or ():
@@ -19,7 +19,7 @@ def validate(kind: str, obj: dict[str, Any]) -> str | None:
 
 
 def mutate(obj: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """Write the operations by hand: the label is there."""
+    """Return the operations that add the label."""
     labels = obj["metadata"].get("labels")
     if not labels:
         return ADD_LABELS

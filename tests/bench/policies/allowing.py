@@ -1,4 +1,4 @@
-"""One policy that allows: what the server costs by itself."""
+"""A policy that allows and reads nothing: the cost of the server alone."""
 
 from webhooks import AdmissionReview, Allow, mutating
 

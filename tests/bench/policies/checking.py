@@ -1,4 +1,4 @@
-"""The validating rule alone."""
+"""The validating rule only."""
 
 from webhooks import AdmissionReview, Allow, Deny, validating
 

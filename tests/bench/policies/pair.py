@@ -1,4 +1,4 @@
-"""The two rules of the benchmark, both on the mutating path: the peers too answer both in one request."""
+"""The two rules of the benchmark as mutating policies: the other servers also apply both to one request."""
 
 from webhooks import AdmissionReview, Allow, Deny, Patch, mutating
 

@@ -1,4 +1,4 @@
-"""The same two rules, the label added by handing back the whole object."""
+"""The same two rules; the label is added by returning the whole object."""
 
 from webhooks import AdmissionReview, Allow, Deny, Replace, mutating
 

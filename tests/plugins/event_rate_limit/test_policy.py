@@ -13,8 +13,8 @@ from webhooks.plugins.event_rate_limit.token_bucket import Limit, LimitType, Mem
 from webhooks.reviews import admission_codec
 from webhooks.testing import admission
 
+from ...support.api_server import accept_admission
 from ...support.builders import AnyPolicy, admission_body, decide, reply, written
-from ...support.caller import accept_admission
 from ...support.events import Json, core_event, event
 
 SECOND = 10**9

@@ -1,5 +1,5 @@
-// The peer in Go: net/http and encoding/json into the typed structs of k8s.io/api, with the operations of the
-// patch written by hand. Arguments: port, certificate, key.
+// The server in plain Go: net/http and encoding/json into the typed structs of k8s.io/api. The patch is a constant.
+// Arguments: port, certificate, key.
 package main
 
 import (
@@ -27,7 +27,7 @@ type operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// object decodes what the review asks about, into the type that its kind names.
+// object decodes the object of a review into the struct of its kind.
 func object(request *admissionv1.AdmissionRequest) (*metav1.ObjectMeta, *corev1.PodSpec, error) {
 	if request.Kind.Kind == "Deployment" {
 		var deployment appsv1.Deployment
@@ -39,7 +39,7 @@ func object(request *admissionv1.AdmissionRequest) (*metav1.ObjectMeta, *corev1.
 	return &pod.ObjectMeta, &pod.Spec, err
 }
 
-// validate is the validating rule: every image comes from the one registry.
+// validate applies the validating rule: every image comes from the registry.
 func validate(spec *corev1.PodSpec) string {
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
@@ -51,7 +51,7 @@ func validate(spec *corev1.PodSpec) string {
 	return ""
 }
 
-// mutate is the mutating rule: the label is there.
+// mutate applies the mutating rule: it adds the label.
 func mutate(meta *metav1.ObjectMeta) []operation {
 	if meta.Labels == nil {
 		return []operation{{"add", "/metadata/labels", map[string]string{label: "true"}}}

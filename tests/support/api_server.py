@@ -1,4 +1,4 @@
-"""The other end: what an API server accepts as an answer, and what it takes from it. Anything else fails the test."""
+"""Reads responses as an API server does. An assertion fails for a response that an API server would not accept."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def accept_admission(sent: Json, reply: bytes, *, mutating: bool) -> Json:
-    """The response; its `object` is the object as it would be stored."""
+    """Return the response of an AdmissionReview, with the patched object as its `object`."""
     response = _accept(sent, reply)["response"]
     request = sent["request"]
     assert response["uid"] == request["uid"]
@@ -50,7 +50,7 @@ def accept_authorization(sent: Json, reply: bytes) -> Json:
 
 def accept_authentication(sent: Json, reply: bytes) -> Json:
     status = _accept(sent, reply)["status"]
-    wanted = sent["spec"].get("audiences")
+    audiences = sent["spec"].get("audiences")
     assert type(status["authenticated"]) is bool
     if not status["authenticated"]:
         assert "user" not in status
@@ -60,9 +60,9 @@ def accept_authentication(sent: Json, reply: bytes) -> Json:
     user = status["user"]
     assert user["username"]
     assert all(isinstance(group, str) for group in user.get("groups", []))
-    assert all(isinstance(each, str) for values in user.get("extra", {}).values() for each in values)
-    if wanted and "audiences" in status:
-        assert set(status["audiences"]) & set(wanted)
+    assert all(isinstance(value, str) for values in user.get("extra", {}).values() for value in values)
+    if audiences and "audiences" in status:
+        assert set(status["audiences"]) & set(audiences)
     return status
 
 

@@ -1,4 +1,4 @@
-"""The metrics that a server can have, as Prometheus reads them: found in the code, since no server has all at once."""
+"""The metrics of all servers, read from the source code: no server has all of them at once."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -10,20 +10,20 @@ _SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_
 
 
 @cache
-def metrics() -> dict[str, set[str]]:
-    """The labels of each sample, by its name."""
+def metric_labels() -> dict[str, set[str]]:
+    """Return the labels of each sample by its name in the Prometheus format."""
     trees = [ast.parse(file.read_text()) for file in PACKAGE.rglob("*.py")]
     names = {name: text for tree in trees for name, text in _constants(tree)}
-    found: dict[str, set[str]] = {}
+    labels: dict[str, set[str]] = {}
     for tree in trees:
         for call in ast.walk(tree):
             if isinstance(call, ast.Call):
-                found |= {sample: set(_labels(call)) for sample in _samples(call, names)}
-    return found
+                labels |= {sample: set(_labels(call)) for sample in _samples(call, names)}
+    return labels
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """The names that a module has for metrics."""
+    """Yield the constants of a module whose values are names of metrics."""
     for line in tree.body:
         if isinstance(line, ast.Assign) and isinstance(line.value, ast.Constant):
             for target in line.targets:
@@ -32,9 +32,9 @@ def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _samples(call: ast.Call, names: Mapping[str, str]) -> Iterator[str]:
-    """The names of the samples of a metric, if it is one that is made by a call."""
-    maker = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
-    for suffix in _SUFFIXES.get(maker.lower().removesuffix("metricfamily"), ()):
+    """Yield the names of the samples of the metric that a call creates, if it creates one."""
+    function = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+    for suffix in _SUFFIXES.get(function.lower().removesuffix("metricfamily"), ()):
         match call.args:
             case [ast.Constant(value=str(name)), *_]:
                 yield f"{name.removesuffix('_total')}{suffix}"
@@ -45,5 +45,5 @@ def _samples(call: ast.Call, names: Mapping[str, str]) -> Iterator[str]:
 def _labels(call: ast.Call) -> Iterator[str]:
     for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
         if isinstance(argument, ast.Tuple):
-            yield from (each.value for each in argument.elts if isinstance(each, ast.Constant))  # type: ignore[misc]
+            yield from (label.value for label in argument.elts if isinstance(label, ast.Constant))  # type: ignore[misc]
     yield "le"  # of histograms
