@@ -10,6 +10,7 @@ from ..support.certificate_swaps import serve_mounted
 from ..support.mounts import invalid_secrets, secret
 from ..support.servers import await_true
 
+FAILURES = "webhooks_certificate_reload_failures_total"
 RATE = 10  # exchanges a second
 SWAPS = 30
 PATIENCE = 10  # seconds until what is new is shown
@@ -42,7 +43,7 @@ def test_certificates_are_exchanged_under_load(kind: str, tmp_path: Path) -> Non
         assert load.failures == []
         assert load.answered > 100
         assert shown < PATIENCE
-        assert served.metric_values("webhooks_certificate_reload_failures_total") == {"": 0}
+        assert served.metric_values(FAILURES) == {"": 0}
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -54,9 +55,7 @@ def test_bad_ones_are_counted_while_the_old_one_serves_on(workers: int, tmp_path
         for count, name in enumerate(("another key", "an empty certificate"), 1):
             served.mount.put(invalid_secrets()[name] | {"ca.crt": good["ca.crt"]})
             failures = {"": float(count * workers)}
-            await_true(
-                lambda: served.metric_values("webhooks_certificate_reload_failures_total") == failures, "it is counted"
-            )  # noqa: B023
+            await_true(lambda: served.metric_values(FAILURES) == failures, "it is counted")  # noqa: B023
             assert served.presents(good)
         assert served.metric_values("webhooks_certificate_expiry_timestamp_seconds") == ends
     assert load.failures == []

@@ -65,18 +65,18 @@ def serve_mounted(
     for contents in secrets:
         contents["ca.crt"] += secret(ca)["ca.crt"]
     mount = Mount(folder / "mount", secrets[0])
-    mounted = mount.folder
+    path = mount.folder
     for name, content in client_files(ca).items():
         (folder / name).write_bytes(content)
     tls = ssl.create_default_context(cadata="".join(contents["ca.crt"].decode() for contents in secrets))
     tls.load_cert_chain(folder / "tls.crt", folder / "tls.key")
     tls_options = (
         "--tls-cert",
-        mounted / "tls.crt",
+        path / "tls.crt",
         "--tls-key",
-        mounted / "tls.key",
+        path / "tls.key",
         "--client-ca",
-        mounted / "ca.crt",
+        path / "ca.crt",
     )
     with serving(folder, *tls_options, *options, **environment) as server:
         yield MountedServer(server, mount, tls)

@@ -120,9 +120,7 @@ class Connection:
         timeout: float = REPLY_SECONDS,
     ) -> None:
         raw = socket.create_connection(("127.0.0.1", port), timeout)
-        raw.setsockopt(
-            socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
-        )  # as clients do; otherwise each handshake waits for an ACK
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as clients do; else handshakes wait for an ACK
         try:
             self.socket = raw if tls is None else tls.wrap_socket(raw, server_hostname=name)
         except BaseException:
