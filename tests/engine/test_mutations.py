@@ -22,6 +22,7 @@ from webhooks.reviews import admission_codec
 from webhooks.reviews.kinds import Kind
 from webhooks.reviews.outcomes import Outcome
 
+from ..support.api_server import accept_admission
 from ..support.builders import (
     Json,
     admission_body,
@@ -31,7 +32,6 @@ from ..support.builders import (
     reply,
     written,
 )
-from ..support.api_server import accept_admission
 from ..support.policies import (
     INVALID_CHANGES,
     REVIEWS,

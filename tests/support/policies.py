@@ -29,6 +29,7 @@ from webhooks.policy.model import OUTCOMES
 from webhooks.reviews.kinds import Kind
 from webhooks.reviews.outcomes import Outcome
 
+from .api_server import accept_admission, accept_authentication, accept_authorization, accept_images
 from .builders import (
     AnyPolicy,
     Json,
@@ -45,7 +46,6 @@ from .builders import (
     token_body,
     token_review,
 )
-from .api_server import accept_admission, accept_authentication, accept_authorization, accept_images
 
 Function = Callable[[Any], Any]
 
