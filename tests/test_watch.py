@@ -1,122 +1,163 @@
-"""Taking over what files hold: whole, once, and only what is good."""
+"""Tests of file watching and of periodic threads."""
 
+import logging
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from webhooks.errors import ConfigurationError
-from webhooks.watch import FileWatcher, LastError
+from webhooks.watch import FileWatcher, run_periodically
 
 
-class Followed:
-    """A file of numbers, which is followed; those that are no numbers are no good."""
+class Number:
+    """A watched file with a number. Other contents are invalid."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "number"
         self.file.write_text("1")
-        self.taken: list[int] = []
-        self.refused: list[str] = []
-        self.during = ""
-        self.changes = FileWatcher(
-            lambda: [self.file], self.build, self.taken.append, lambda error: self.refused.append(str(error))
+        self.loaded: list[int] = []
+        self.errors: list[str] = []
+        self.written_during_load = ""
+        self.watcher = FileWatcher(
+            lambda: [self.file], self.load, self.loaded.append, lambda error: self.errors.append(str(error))
         )
 
-    def build(self) -> int:
+    def load(self) -> int:
         text = self.file.read_text()
-        if self.during:
-            self.file.write_text(self.during)
-            self.during = ""
+        if self.written_during_load:
+            self.file.write_text(self.written_during_load)
+            self.written_during_load = ""
         if not text.isdigit():
-            raise ConfigurationError(f"{text!r} is no number")
+            raise ConfigurationError(f"{text!r} is not a number")
         return int(text)
 
-    def put(self, text: str, looks: int = 1) -> None:
+    def write(self, text: str, polls: int = 1) -> None:
         self.file.write_text(text)
-        for _ in range(looks):
-            self.changes.poll()
+        for _ in range(polls):
+            self.watcher.poll()
 
 
 @pytest.fixture
-def followed(tmp_path: Path) -> Followed:
-    return Followed(tmp_path)
+def number(tmp_path: Path) -> Number:
+    return Number(tmp_path)
 
 
-def test_what_is_the_same_is_let_be(followed: Followed) -> None:
-    followed.put("1", looks=3)
-    assert (followed.taken, followed.refused) == ([], [])
+def test_unchanged_contents_are_not_loaded(number: Number) -> None:
+    number.write("1", polls=3)
+    assert (number.loaded, number.errors) == ([], [])
 
 
-def test_what_is_new_is_taken_once(followed: Followed) -> None:
-    followed.put("2", looks=3)
-    followed.put("3", looks=3)
-    assert (followed.taken, followed.refused) == ([2, 3], [])
+def test_a_change_is_loaded_once(number: Number) -> None:
+    number.write("2", polls=3)
+    number.write("3", polls=3)
+    assert (number.loaded, number.errors) == ([2, 3], [])
 
 
-@pytest.mark.parametrize("begun", ["2", "half"])
-def test_what_somebody_writes_is_let_be_until_they_are_done(followed: Followed, begun: str) -> None:
-    """A part of it can be as good as the whole."""
-    followed.put(begun)
-    followed.put("22")
-    assert (followed.taken, followed.refused) == ([], [])
-    followed.changes.poll()
-    assert (followed.taken, followed.refused) == ([22], [])
+@pytest.mark.parametrize("part", ["2", "half"])
+def test_a_file_that_is_being_written_is_not_loaded(number: Number, part: str) -> None:
+    """A part of the contents may be valid."""
+    number.write(part)
+    number.write("22")
+    assert (number.loaded, number.errors) == ([], [])
+    number.watcher.poll()
+    assert (number.loaded, number.errors) == ([22], [])
 
 
-def test_what_is_no_good_is_complained_of_once(followed: Followed) -> None:
-    followed.put("half of", looks=4)
-    assert (followed.taken, followed.refused) == ([], ["'half of' is no number"])
+def test_an_error_is_reported_once(number: Number) -> None:
+    number.write("invalid", polls=4)
+    assert (number.loaded, number.errors) == ([], ["'invalid' is not a number"])
 
 
-def test_what_was_before_is_taken_again_after_what_was_refused(followed: Followed) -> None:
-    followed.put("bad", looks=2)
-    followed.put("1", looks=2)
-    assert (followed.taken, len(followed.refused)) == ([1], 1)
+def test_old_contents_are_loaded_again_after_an_error(number: Number) -> None:
+    number.write("invalid", polls=2)
+    number.write("1", polls=2)
+    assert (number.loaded, len(number.errors)) == ([1], 1)
 
 
-def test_what_changes_meanwhile_is_not_taken(followed: Followed) -> None:
-    followed.put("2")
-    followed.during = "3"
-    followed.changes.poll()
-    assert followed.taken == []
-    followed.changes.poll()
-    followed.changes.poll()
-    assert followed.taken == [3]
+def test_a_change_during_loading_is_discarded(number: Number) -> None:
+    number.write("2")
+    number.written_during_load = "3"
+    number.watcher.poll()
+    assert number.loaded == []
+    number.watcher.poll()
+    number.watcher.poll()
+    assert number.loaded == [3]
 
 
 @pytest.mark.parametrize("kind", ["none", "folder", "pipe", "loop"])
-def test_what_is_no_file_keeps_nobody(followed: Followed, kind: str) -> None:
-    """A pipe is not read, since that might never end; and when a file is there again, it is taken."""
-    followed.file.unlink()
+def test_paths_that_are_not_regular_files(number: Number, kind: str) -> None:
+    """A pipe is not read, because that may never end. When there is a file again, it is loaded."""
+    number.file.unlink()
     match kind:
         case "folder":
-            followed.file.mkdir()
+            number.file.mkdir()
         case "pipe":
-            os.mkfifo(followed.file)
+            os.mkfifo(number.file)
         case "loop":
-            followed.file.symlink_to(followed.file)
-    followed.changes.poll()
+            number.file.symlink_to(number.file)
+    number.watcher.poll()
     if kind == "folder":
-        followed.file.rmdir()
+        number.file.rmdir()
     else:
-        followed.file.unlink(missing_ok=True)
-    followed.put("2", looks=2)
-    assert followed.taken == [2]
+        number.file.unlink(missing_ok=True)
+    number.write("2", polls=2)
+    assert number.loaded == [2]
 
 
-def test_what_cannot_be_used_is_refused(followed: Followed) -> None:
-    def use(number: int) -> None:
-        raise ConfigurationError(f"{number} is of no use")
-
-    refused: list[str] = []
-    followed.changes = FileWatcher(
-        lambda: [followed.file], followed.build, use, lambda error: refused.append(str(error))
-    )
-    followed.put("2", looks=3)
-    assert refused == ["2 is of no use"]
+def test_paths_that_cannot_exist(number: Number) -> None:
+    paths = [Path("a\0b")]
+    watcher = FileWatcher(lambda: paths, lambda: 2, number.loaded.append, lambda error: None)
+    watcher.poll()
+    paths[:] = [number.file]
+    watcher.poll()
+    watcher.poll()
+    assert number.loaded == [2]
 
 
-def test_the_last_error_is_new_once() -> None:
-    last_error = LastError()
-    errors = ["", "disk full", "disk full", "no such file", "", "no such file"]
-    assert [last_error.is_new(error) for error in errors] == [False, True, False, True, False, True]
+def test_an_error_of_the_callback_is_reported(number: Number) -> None:
+    def reject(value: int) -> None:
+        raise ConfigurationError(f"{value} is not usable")
+
+    errors: list[str] = []
+    number.watcher = FileWatcher(lambda: [number.file], number.load, reject, lambda error: errors.append(str(error)))
+    number.write("2", polls=3)
+    assert errors == ["2 is not usable"]
+
+
+def test_a_function_runs_periodically() -> None:
+    called = threading.Semaphore(0)
+    names: list[str] = []
+
+    def action() -> None:
+        names.append(threading.current_thread().name)
+        called.release()
+
+    with run_periodically(action, 0.001, "polling"):
+        for _ in range(3):
+            assert called.acquire(timeout=10)
+    count = len(names)
+    assert set(names) == {"polling"}
+    assert not called.acquire(timeout=0.05) or len(names) <= count + 1
+
+
+@pytest.mark.parametrize("immediately", [False, True])
+def test_the_first_call(immediately: bool) -> None:
+    called = threading.Event()
+    with run_periodically(called.set, 3600, "polling", immediately=immediately):
+        assert called.wait(10 if immediately else 0.05) == immediately
+
+
+def test_exceptions_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    called = threading.Semaphore(0)
+
+    def fail() -> None:
+        called.release()
+        raise ValueError("a reason")
+
+    with run_periodically(fail, 0.001, "polling"):
+        for _ in range(2):
+            assert called.acquire(timeout=10)
+    record = caplog.records[0]
+    assert (record.levelno, record.getMessage()) == (logging.ERROR, "polling failed; it will be retried")

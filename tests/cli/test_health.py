@@ -1,4 +1,4 @@
-"""Asking a server for its health, as containers do."""
+"""Tests of ``webhooks health``."""
 
 import socket
 import subprocess
@@ -12,58 +12,58 @@ import pytest
 from ..support.servers import SECONDS, await_true, free_port, serving, webhooks
 
 
-def asked(*words: str, **variables: str) -> tuple[int, str, str]:
+def check(*arguments: str, **variables: str) -> tuple[int, str, str]:
+    """Run the command. Return its exit code, standard output and standard error."""
     done = subprocess.run(
-        webhooks("health", *words), capture_output=True, text=True, timeout=SECONDS, env=variables or None
+        webhooks("health", *arguments), capture_output=True, text=True, timeout=SECONDS, env=variables or None
     )
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_server_that_is_well_and_one_that_ends(tmp_path: Path) -> None:
+def test_a_healthy_server_and_one_that_shuts_down(tmp_path: Path) -> None:
     with serving(tmp_path, "--shutdown-delay", "1m") as server:
         url = f"http://127.0.0.1:{server.ops_port}"
-        assert asked(f"{url}/readyz") == (0, f"{url}/readyz: ok\n", "")
-        code, out, _ = asked(f"{url}/readyz?verbose")
+        assert check(f"{url}/readyz") == (0, f"{url}/readyz: ok\n", "")
+        code, out, _ = check(f"{url}/readyz?verbose")
         assert (code, out.count("\n")) == (0, 1)
         server.signal()
         await_true(lambda: server.get("/readyz", ops=True).status == 503, "the server is not ready any more")
-        code, out, err = asked(f"{url}/readyz")
+        code, out, err = check(f"{url}/readyz")
         assert (code, out) == (1, "")
         assert err.startswith(f"{url}/readyz: 503 [+]")
         assert err.endswith("ok, [-]shutdown failed, readyz check failed\n")
-        assert asked(f"{url}/livez")[0] == 0
+        assert check(f"{url}/livez")[0] == 0
         server.signal()
 
 
-def test_nobody_there() -> None:
-    url = f"http://127.0.0.1:{free_port()}/readyz"
-    code, out, err = asked(url)
+def test_no_server() -> None:
+    code, out, err = check(f"http://127.0.0.1:{free_port()}/readyz")
     assert (code, out) == (1, "")
     assert "refused" in err
     assert err.count("\n") == 1
 
 
-def test_no_proxy_is_asked(tmp_path: Path) -> None:
+def test_no_proxy_is_used(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         url = f"http://127.0.0.1:{server.ops_port}/readyz"
         proxy = f"http://127.0.0.1:{free_port()}"
-        assert asked(url, http_proxy=proxy, HTTP_PROXY=proxy)[0] == 0
+        assert check(url, http_proxy=proxy, HTTP_PROXY=proxy)[0] == 0
 
 
 @contextmanager
-def answering(*parts: bytes) -> Iterator[str]:
-    """Somebody at a port who says that to whoever comes, and then nothing more; the URL."""
+def responding(*parts: bytes) -> Iterator[str]:
+    """A server that sends this to its client and nothing more; the value is its URL."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         done = threading.Event()
 
-        def answer() -> None:
+        def respond() -> None:
             with listener.accept()[0] as connection:
                 connection.recv(4096)
                 for part in parts:
                     connection.sendall(part)
                 done.wait(SECONDS)
 
-        thread = threading.Thread(target=answer)
+        thread = threading.Thread(target=respond)
         thread.start()
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}/readyz"
@@ -73,20 +73,20 @@ def answering(*parts: bytes) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("said", "found"),
+    ("parts", "message"),
     [
         ((), "timed out"),
         ((b"SSH-2.0-OpenSSH_9.2\r\n",), "SSH-2.0-OpenSSH_9.2"),
         ((b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",), "302"),
         ((b"HTTP/1.1 500 Oh\r\nContent-Length: 7\r\n\r\n\xff\n\x1b[2J\n",), "500"),
     ],
-    ids=["silence", "no HTTP", "a redirection", "rubbish"],
+    ids=["silence", "no HTTP", "a redirect", "control characters"],
 )
-def test_others_are_not_well(said: tuple[bytes, ...], found: str) -> None:
-    with answering(*said) as url:
-        code, out, err = asked(url)
+def test_other_servers_are_not_healthy(parts: tuple[bytes, ...], message: str) -> None:
+    with responding(*parts) as url:
+        code, out, err = check(url)
     assert (code, out) == (1, "")
-    assert found in err
+    assert message in err
     assert err.count("\n") == 1
     assert "\x1b" not in err
 
@@ -102,7 +102,7 @@ def test_others_are_not_well(said: tuple[bytes, ...], found: str) -> None:
         "http://127.0.0.1/\u00e4",
     ],
 )
-def test_what_is_no_url_of_the_ops_port(url: str) -> None:
-    code, out, err = asked(url)
+def test_invalid_urls(url: str) -> None:
+    code, out, err = check(url)
     assert (code, out) == (2, "")
     assert err.startswith(f"webhooks: {url}: ")
