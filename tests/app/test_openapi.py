@@ -1,4 +1,4 @@
-"""The OpenAPI document: it is valid, and says of bodies what real ones are."""
+"""The OpenAPI document is valid, and real bodies match its schemas."""
 
 import copy
 from collections.abc import Iterator, Mapping
@@ -19,6 +19,7 @@ from webhooks import (
     mutating,
     validating,
 )
+from webhooks.settings import Limits
 
 from ..support.builders import GROUPS, Json, access_body, admission_body, image_body, pod, recorded, spelled, token_body
 
@@ -65,12 +66,13 @@ def images(review: Any) -> Deny:
     return Deny("no")
 
 
-CLIENT = TestClient(create_app([mutates, denies, authorizes, authenticates, images]))
+POLICIES = [mutates, denies, authorizes, authenticates, images]
+CLIENT = TestClient(create_app(POLICIES, limits=Limits(max_body=12345)))
 DOCUMENT: Json = CLIENT.get("/openapi.json").json()
 
 
-# A schema says what it says by these words alone; one more of them fails the test.
-_WORDS = {
+# The keywords that `errors` implements; any other keyword in a schema fails the test.
+_KEYWORDS = {
     "type",
     "properties",
     "required",
@@ -80,6 +82,8 @@ _WORDS = {
     "enum",
     "const",
     "minLength",
+    "maxLength",
+    "contentEncoding",
     "$ref",
     "default",
     "title",
@@ -94,29 +98,29 @@ _TYPES: Mapping[str, Any] = {
 }
 
 
-def mistakes(schema: Json, value: Any, at: str = "") -> list[str]:
-    """Why a value does not have a schema."""
-    assert set(schema) <= _WORDS, set(schema) - _WORDS
+def errors(schema: Json, value: Any, at: str = "") -> list[str]:
+    """Return the reasons why a value does not match a schema."""
+    assert set(schema) <= _KEYWORDS, set(schema) - _KEYWORDS
     if "$ref" in schema:
         name = schema["$ref"].removeprefix("#/components/schemas/")
-        return mistakes(DOCUMENT["components"]["schemas"][name], value, at)
+        return errors(DOCUMENT["components"]["schemas"][name], value, at)
     if "anyOf" in schema:
-        choices = [mistakes(choice, value, at) for choice in schema["anyOf"]]
-        return [] if [] in choices else [each for choice in choices for each in choice]
-    found = [] if _has_type(schema, value) else [f"{at}: {value!r} is no {schema['type']}"]
+        choices = [errors(choice, value, at) for choice in schema["anyOf"]]
+        return [] if [] in choices else [error for choice in choices for error in choice]
+    found = [] if _has_type(schema, value) else [f"{at}: {value!r} is not a {schema['type']}"]
     if value not in schema.get("enum", [value]) or value != schema.get("const", value):
-        found.append(f"{at}: {value!r} is none of these")
-    if isinstance(value, str) and len(value) < schema.get("minLength", 0):
-        found.append(f"{at}: {value!r} is too short")
+        found.append(f"{at}: {value!r} is not allowed")
+    if isinstance(value, str) and not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value)):
+        found.append(f"{at}: {value!r} has the wrong length")
     if isinstance(value, dict):
         found += [f"{at}: {name} is missing" for name in schema.get("required", ()) if name not in value]
         for name, member in value.items():
             more = schema.get("additionalProperties", True)
             inner = schema.get("properties", {}).get(name, more)
-            found += mistakes({} if inner is True else inner, member, f"{at}.{name}")
+            found += errors({} if inner is True else inner, member, f"{at}.{name}")
     if isinstance(value, list):
-        for each in value:
-            found += mistakes(schema.get("items", {}), each, f"{at}[]")
+        for item in value:
+            found += errors(schema.get("items", {}), item, f"{at}[]")
     return found
 
 
@@ -138,11 +142,11 @@ def references(node: Any) -> Iterator[str]:
         if isinstance(node.get("$ref"), str):
             yield node["$ref"]
         node = list(node.values())
-    for each in node if isinstance(node, list) else ():
-        yield from references(each)
+    for child in node if isinstance(node, list) else ():
+        yield from references(child)
 
 
-def test_it_is_valid() -> None:
+def test_the_document_is_valid() -> None:
     OpenAPI.model_validate(DOCUMENT)
     assert DOCUMENT["openapi"] == "3.1.0"
     for reference in references(DOCUMENT):
@@ -153,12 +157,12 @@ def test_every_path_is_described() -> None:
     assert set(DOCUMENT["paths"]) == set(REVIEWS) | OPERATIONS
     operations = [operation for path in DOCUMENT["paths"].values() for operation in path.values()]
     assert all(operation["summary"] for operation in operations)
-    assert all(each["description"] for operation in operations for each in operation["responses"].values())
+    assert all(response["description"] for operation in operations for response in operation["responses"].values())
     ids = [operation["operationId"] for operation in operations if "operationId" in operation]
     assert len(set(ids)) == len(ids)
 
 
-def test_the_paths_are_there() -> None:
+def test_the_paths_exist() -> None:
     for path, body in REVIEWS.items():
         assert set(DOCUMENT["paths"][path]) == {"post"}
         assert CLIENT.post(path, json=body).status_code == 200
@@ -178,23 +182,23 @@ def test_the_paths_are_there() -> None:
         ("/audit", "/audit"),
     ],
 )
-def test_recorded_bodies_have_the_schema(path: str, sent_to: str) -> None:
+def test_recorded_bodies_match_the_schema(path: str, sent_to: str) -> None:
     bodies = recorded(sent_to)
     assert bodies
     for name, body in bodies.items():
-        assert mistakes(body_schema(path), body) == [], name
+        assert errors(body_schema(path), body) == [], name
 
 
 @pytest.mark.parametrize("path", REVIEWS)
-def test_every_spelling_has_the_schema(path: str) -> None:
+def test_every_api_group_matches_the_schema(path: str) -> None:
     for group in GROUPS:
         for version in VERSIONS.get(path, ["v1", "v1beta1"]):
-            assert mistakes(body_schema(path), spelled(REVIEWS[path], group, version)) == []
+            assert errors(body_schema(path), spelled(REVIEWS[path], group, version)) == []
 
 
 @pytest.mark.parametrize("path", REVIEWS)
 @pytest.mark.parametrize("change", ["no kind", "another kind", "another version", "no content", "another shape"])
-def test_what_is_refused_has_not_the_schema(path: str, change: str) -> None:
+def test_rejected_bodies_do_not_match_the_schema(path: str, change: str) -> None:
     body = copy.deepcopy(REVIEWS[path])
     content = next(name for name in ("request", "spec", "items") if name in body)
     if change == "no kind":
@@ -207,12 +211,26 @@ def test_what_is_refused_has_not_the_schema(path: str, change: str) -> None:
         del body[content]
     else:
         body[content] = "text"
-    assert mistakes(body_schema(path), body)
+    assert errors(body_schema(path), body)
     reply = CLIENT.post(path, json=body)
     assert reply.status_code == 400 or reply.json()["response"]["status"]["code"] == 400
 
 
 @pytest.mark.parametrize("path", REVIEWS)
-def test_answers_have_the_schema(path: str) -> None:
+def test_responses_match_the_schema(path: str) -> None:
     schema = DOCUMENT["paths"][path]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
-    assert mistakes(schema, CLIENT.post(path, json=REVIEWS[path]).json()) == []
+    assert errors(schema, CLIENT.post(path, json=REVIEWS[path]).json()) == []
+
+
+def test_the_limit_of_bodies_is_described() -> None:
+    for path in REVIEWS:
+        responses = DOCUMENT["paths"][path]["post"]["responses"]
+        assert responses["413"]["description"] == "The body is larger than 12345 bytes."
+
+
+def test_the_schemas_describe_the_documents_in_a_review() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    body = admission_body("CREATE", pod())
+    for field, wrong in (("object", "text"), ("oldObject", [1]), ("options", 5), ("userInfo", {"groups": "text"})):
+        assert errors(schemas["AdmissionReview"], {**body, "request": {**body["request"], field: wrong}}), field
+    assert all(schema.get("description", "") == schema.get("description", "").strip() for schema in schemas.values())

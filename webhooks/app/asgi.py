@@ -153,10 +153,10 @@ class WebhookApp(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document, which describes the review bodies."""
-        from webhooks.app.openapi import describe  # here, since only people who read it need its models
+        from webhooks.app.openapi import describe  # here, because only readers of the document need it
 
         if self.openapi_schema is None:
-            self.openapi_schema = describe(self.title, self.endpoints)
+            self.openapi_schema = describe(self.title, self.endpoints, self.limits.max_body)
         return self.openapi_schema
 
 

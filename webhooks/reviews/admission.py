@@ -42,6 +42,9 @@ class GroupVersionResource(msgspec.Struct, frozen=True):
     resource: str
 
 
+_RawObject = Annotated[msgspec.Raw, msgspec.Meta(extra_json_schema={"anyOf": [{"type": "object"}, {"type": "null"}]})]
+
+
 class AdmissionRequest(msgspec.Struct, kw_only=True, rename="camel"):
     """A request to create, update, delete or connect to an object.
 
@@ -59,11 +62,11 @@ class AdmissionRequest(msgspec.Struct, kw_only=True, rename="camel"):
     name: str | msgspec.UnsetType | None = msgspec.UNSET
     namespace: str | msgspec.UnsetType | None = msgspec.UNSET
     operation: Operation
-    user_info: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    object: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    old_object: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    user_info: _RawObject | msgspec.UnsetType = msgspec.UNSET
+    object: _RawObject | msgspec.UnsetType = msgspec.UNSET
+    old_object: _RawObject | msgspec.UnsetType = msgspec.UNSET
     dry_run: bool | msgspec.UnsetType | None = msgspec.UNSET
-    options: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    options: _RawObject | msgspec.UnsetType = msgspec.UNSET
 
 
 class AdmissionEnvelope(msgspec.Struct, rename="camel"):
