@@ -21,7 +21,7 @@ from webhooks.observability.metrics import MetricRegistry
 from webhooks.plugins.loader import PluginContext
 from webhooks.settings import Limits
 
-from ..support.builders import access_body, admission_body, pod, written
+from ..support.builders import access_body, admission_body, encode_body, pod
 from ..support.malformed import LIMIT, Denied, assert_response, sized
 from ..support.pairs import (
     GOOD,
@@ -35,7 +35,7 @@ from ..support.pairs import (
 )
 from ..support.servers import REVIEWS, Connection, Server, await_true, chunked, request
 
-REVIEW = written(admission_body("CREATE", pod()))
+REVIEW = encode_body(admission_body("CREATE", pod()))
 HEADERS = {"Content-Type": "application/json"}
 
 

@@ -34,7 +34,7 @@ from webhooks.policy.registry import Registry
 from webhooks.reviews.kinds import CODECS
 from webhooks.settings import Limits
 
-from ..support.builders import RECORDED, Json, access_body, admission_body, image_body, pod, token_body, written
+from ..support.builders import RECORDED, Json, access_body, admission_body, encode_body, image_body, pod, token_body
 from ..support.servers import Server, await_true, review, serving
 
 AnyPolicy = Policy[Any, Any]
@@ -124,7 +124,7 @@ def lines(
 
 def record_of(path: str, body: Any, *policies: AnyPolicy, **options: Any) -> Json:
     """Return the record of a review, without its time."""
-    [line] = lines(path, body if isinstance(body, bytes) else written(body), *policies, **options)
+    [line] = lines(path, body if isinstance(body, bytes) else encode_body(body), *policies, **options)
     record: Json = json.loads(line)
     assert record.pop("time").endswith("Z")
     assert record.pop("level") == "info"
@@ -358,7 +358,7 @@ def test_a_malformed_body(path: str, body: Any, uid: str | None, code: int) -> N
 def test_a_body_that_is_too_large() -> None:
     found: list[bytes] = []
     endpoint = WebhookApp(Registry(POLICIES), journal=DecisionLog(found.append)).endpoints[VALIDATE]
-    endpoint.reject(MalformedReview("too large", code=413), written(request_for("web"))[:200], Client("apiserver"))
+    endpoint.reject(MalformedReview("too large", code=413), encode_body(request_for("web"))[:200], Client("apiserver"))
     record = json.loads(found[0])
     assert (record["verdict"], record["code"], record["client"]) == ("malformed", 413, "apiserver")
 
@@ -378,7 +378,7 @@ def test_reviews_without_a_slot() -> None:
     endpoint = app.endpoints[VALIDATE]
 
     async def overload() -> None:
-        bodies = [written(request_for("late", uid=uid)) for uid in ("first", "late", "shed")]
+        bodies = [encode_body(request_for("late", uid=uid)) for uid in ("first", "late", "shed")]
         responses = [endpoint.answer(body, b"timeout=100ms") for body in bodies]
         waiting = [response for response in responses if not isinstance(response, JsonResponse)]
         assert len(waiting) == 2
@@ -411,7 +411,7 @@ def test_the_client_is_recorded() -> None:
     ],
 )
 def test_denials_only(path: str, body: Json, is_recorded: bool) -> None:
-    assert len(lines(path, written(body), denials_only=True)) == is_recorded
+    assert len(lines(path, encode_body(body), denials_only=True)) == is_recorded
 
 
 # Data that is never written.
@@ -420,7 +420,7 @@ def test_denials_only(path: str, body: Json, is_recorded: bool) -> None:
 @pytest.mark.parametrize("token", ["raises-3f9a", "echoed", "someone-7c"])
 def test_tokens_are_masked(token: str) -> None:
     """Even if a policy's message contains them."""
-    [line] = lines("/authenticate", written(token_body(token)))
+    [line] = lines("/authenticate", encode_body(token_body(token)))
     assert token.encode() not in line
 
 
@@ -453,7 +453,7 @@ def test_no_content_of_objects_is_recorded(operation: str) -> None:
     canary = {"canary": "canary"}
     obj = {"kind": "Pod", "metadata": {"labels": canary, "annotations": canary}, "spec": canary, "canary": "canary"}
     body = admission_body(operation, obj, old=obj, options=canary, userInfo={"username": "jane", "extra": canary})
-    assert b"canary" not in lines(VALIDATE, written(body))[0]
+    assert b"canary" not in lines(VALIDATE, encode_body(body))[0]
 
 
 @pytest.mark.parametrize("file", sorted(RECORDED.glob("*.json")), ids=lambda file: file.stem)

@@ -31,7 +31,7 @@ from webhooks.http.responses import JsonResponse
 from webhooks.settings import Limits
 
 from ..support.api_server import accept_admission, accept_authentication, accept_authorization, accept_images
-from ..support.builders import access_body, admission_body, image_body, pod, promote, token_body, written
+from ..support.builders import access_body, admission_body, encode_body, image_body, make_inline, pod, token_body
 
 AnyPolicy = Policy[Any, Any]
 
@@ -57,7 +57,7 @@ def answer(path: str, *policies: AnyPolicy, body: bytes | None = None, query: by
     endpoint = create_app(policies).endpoints[path]
 
     async def wait() -> JsonResponse:
-        response = endpoint.answer(written(BODIES[path]) if body is None else body, query)
+        response = endpoint.answer(encode_body(BODIES[path]) if body is None else body, query)
         return response if isinstance(response, JsonResponse) else await response
 
     return asyncio.run(wait())
@@ -151,16 +151,16 @@ def test_one_policy_alone() -> None:
         policy_for("/admission/validate", Deny("first")).with_name("first"),
         policy_for("/admission/validate", Deny("second")).with_name("second"),
     ]
-    body = written(BODIES["/admission/validate"])
+    body = encode_body(BODIES["/admission/validate"])
     reply = answer("/admission/validate/second", *policies, body=body)
     assert json.loads(reply.body)["response"]["status"]["message"] == "second"
-    other = written(admission_body("CREATE", pod(), resource="v1/nodes"))
+    other = encode_body(admission_body("CREATE", pod(), resource="v1/nodes"))
     assert json.loads(answer("/admission/validate/second", *policies, body=other).body)["response"]["allowed"] is True
 
 
 def test_one_policy_alone_by_its_name_in_dns() -> None:
     """API servers allow no underscore there. The exact name of another policy comes first."""
-    body = written(BODIES["/admission/validate"])
+    body = encode_body(BODIES["/admission/validate"])
     names = ("Owner_Label", "two_words", "two-words")
     policies = [policy_for("/admission/validate", Deny(name)).with_name(name) for name in names]
     for path, name in [*((name, name) for name in names), ("owner-label", "Owner_Label")]:
@@ -314,7 +314,7 @@ def test_an_error_of_a_decoder(path: str, monkeypatch: pytest.MonkeyPatch) -> No
     endpoint = app.endpoints[path]
     assert isinstance(endpoint, Endpoint)
     monkeypatch.setattr(endpoint._codec, "decode", explode)
-    reply = endpoint.answer(written(BODIES[path]), b"")
+    reply = endpoint.answer(encode_body(BODIES[path]), b"")
     assert isinstance(reply, JsonResponse)
     assert reply.code == (200 if path.startswith("/admission") else 500)
     assert b'"allowed":true' not in reply.body
@@ -342,7 +342,7 @@ def test_bodies_that_are_not_reviews(path: str) -> None:
 )
 def test_malformed_reviews(path: str, more: bytes, code: int, reason: str) -> None:
     """The reason matches the code: clients use either."""
-    reply = answer(path, body=written(BODIES[path]).strip().removesuffix(b"}") + b"," + more)
+    reply = answer(path, body=encode_body(BODIES[path]).strip().removesuffix(b"}") + b"," + more)
     if path.startswith("/admission"):
         response = json.loads(reply.body)["response"]
         assert (reply.code, response["uid"], response["allowed"]) == (200, BODIES[path]["request"]["uid"], False)
@@ -361,14 +361,14 @@ def test_fields_that_no_policy_reads_must_be_json(value: bytes) -> None:
     def reads_nothing(review: Any) -> Allow:
         return Allow()
 
-    body = written(BODIES["/admission/validate"]).replace(b'"registry.k8s.io/app:1"', value)
+    body = encode_body(BODIES["/admission/validate"]).replace(b'"registry.k8s.io/app:1"', value)
     response = json.loads(answer("/admission/validate", reads_nothing, body=body).body)["response"]
     assert (response["allowed"], response["status"]["code"]) == (False, 400)
 
 
 def test_bodies_that_are_too_large() -> None:
     endpoint = create_app([]).endpoints["/admission/validate"]
-    denied = endpoint.reject(MalformedReview("too large", code=413), written(BODIES["/admission/validate"])[:4096])
+    denied = endpoint.reject(MalformedReview("too large", code=413), encode_body(BODIES["/admission/validate"])[:4096])
     status = json.loads(denied.body)["response"]["status"]
     assert (denied.code, denied.close, status["code"], status["reason"]) == (200, True, 413, "RequestEntityTooLarge")
     rejected = endpoint.reject(MalformedReview("too large", code=413), b"x")
@@ -398,7 +398,7 @@ def test_fields_of_a_wrong_type_are_malformed(request_: dict[str, Any]) -> None:
         _ = review.labels, review.annotations, review.user, review.options
         return Allow()
 
-    body = written(admission_body("CREATE", **{"obj": pod(), **request_}))
+    body = encode_body(admission_body("CREATE", **{"obj": pod(), **request_}))
     response = json.loads(answer("/admission/validate", reads, body=body).body)["response"]
     assert response["allowed"] is False
     assert response["status"]["code"] in (400, 422)
@@ -433,7 +433,7 @@ def test_overload(path: str) -> None:
     async def overload() -> None:
         policy, event = waiting(path)
         endpoint = create_app([policy], limits=Limits(max_in_flight=1, max_queue=2)).endpoints[path]
-        body = written(BODIES[path])
+        body = encode_body(BODIES[path])
         running, queued, late = (endpoint.answer(body, query) for query in (b"", b"", b"timeout=100ms"))
         assert not isinstance(running, JsonResponse)
         assert not isinstance(queued, JsonResponse)
@@ -463,10 +463,10 @@ def test_inline_reviews_are_never_rejected(path: str) -> None:
         policy, event = waiting(slow)
         quick = policy_for(path, Authenticated("jane") if path == "/authenticate" else Allow())
         app = create_app([policy, quick], limits=Limits(max_in_flight=1, max_queue=0))
-        promote(app.runner, quick)
-        running = app.endpoints[slow].answer(written(BODIES[slow]), b"")
+        make_inline(app.runner, quick)
+        running = app.endpoints[slow].answer(encode_body(BODIES[slow]), b"")
         assert not isinstance(running, JsonResponse)
-        response = app.endpoints[path].answer(written(BODIES[path]), b"")
+        response = app.endpoints[path].answer(encode_body(BODIES[path]), b"")
         assert isinstance(response, JsonResponse)
         assert is_positive(path, response) is True
         event.set()
@@ -479,7 +479,7 @@ def test_overload_is_counted() -> None:
     async def overload() -> None:
         policy, event = waiting("/authorize")
         app = create_app([policy], limits=Limits(max_in_flight=1, max_queue=1))
-        endpoint, body = app.endpoints["/authorize"], written(BODIES["/authorize"])
+        endpoint, body = app.endpoints["/authorize"], encode_body(BODIES["/authorize"])
         running, late = endpoint.answer(body, b""), endpoint.answer(body, b"timeout=10ms")
         assert not isinstance(running, JsonResponse)
         assert not isinstance(late, JsonResponse)
@@ -509,8 +509,8 @@ def test_a_review_leaves_nothing_for_the_garbage_collector() -> None:
         return Replace(review.object)
 
     app = create_app([uses_all])
-    promote(app.runner, uses_all)
-    endpoint, body = app.endpoints["/admission/mutate"], written(admission_body("CREATE", pod()))
+    make_inline(app.runner, uses_all)
+    endpoint, body = app.endpoints["/admission/mutate"], encode_body(admission_body("CREATE", pod()))
     endpoint.answer(body, b"")
     gc.collect()
     gc.disable()

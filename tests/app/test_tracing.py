@@ -29,7 +29,7 @@ from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.http.responses import JsonResponse
 from webhooks.policy.registry import Registry
 
-from ..support.builders import access_body, admission_body, pod, promote, written
+from ..support.builders import access_body, admission_body, encode_body, make_inline, pod
 from ..support.servers import REVIEWS, SECONDS, Server, review, serving
 
 AnyPolicy = Policy[Any, Any]
@@ -59,10 +59,10 @@ def traced(
     journal = DecisionLog(lines.append, denials_only=denials_only)
     app = WebhookApp(Registry(policies), journal=journal, tracing=Tracing(SimpleSpanProcessor(exporter)))
     if in_place:
-        promote(app.runner, *policies)
+        make_inline(app.runner, *policies)
 
     async def answered() -> JsonResponse:
-        sent = written(admission_body("CREATE", pod()) if body is None else body)
+        sent = encode_body(admission_body("CREATE", pod()) if body is None else body)
         answer = app.endpoints[path].answer(sent, b"", Client("apiserver"), headers or {})
         return answer if isinstance(answer, JsonResponse) else await answer
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ..support.builders import admission_body, written
+from ..support.builders import admission_body, encode_body
 from ..support.events import core_event
 from ..support.kustomize import KUSTOMIZE, find_object, render
 from ..support.redis_server import RedisServer, needs_redis
@@ -12,7 +12,7 @@ pytestmark = needs_redis
 
 URL = "redis://webhooks-redis.webhooks.svc:6379"
 PASSWORD = "a-password"
-EVENT = written(admission_body("CREATE", core_event(), resource="v1/events")).strip()
+EVENT = encode_body(admission_body("CREATE", core_event(), resource="v1/events")).strip()
 
 
 def test_limits_are_stored_in_redis(tmp_path: Path) -> None:

@@ -28,12 +28,12 @@ from ..support.builders import (
     AnyPolicy,
     admission_body,
     admission_review,
+    build_dispatcher,
     decide,
-    dispatcher_of,
-    nested,
-    promote,
-    reply,
-    written,
+    encode_body,
+    encode_response,
+    make_inline,
+    nested_json,
 )
 from ..support.policies import (
     ACCEPTS,
@@ -133,7 +133,7 @@ UNREADABLE: dict[str, tuple[str, Function]] = {
     "object": ('{"a":1,"a":2,"b":"%s"}' % ("x" * 100), lambda review: review.object),
     "oldObject": (f'{{"a":{2**63},"b":"{"x" * 100}"}}', lambda review: review.old_object),
     "userInfo": ('{"username":5}', lambda review: review.user),
-    "options": (f'{{"a":{nested(250)}}}', lambda review: review.options),
+    "options": (f'{{"a":{nested_json(250)}}}', lambda review: review.options),
     "metadata": ('{"metadata":5}', lambda review: review.labels),
 }
 
@@ -144,7 +144,7 @@ UNREADABLE: dict[str, tuple[str, Function]] = {
 def test_a_malformed_review_is_never_allowed(kind: Kind, runner: Runner, part: str) -> None:
     text, read = UNREADABLE[part]
     where = "object" if part == "metadata" else part
-    body = written(admission_body("UPDATE", **{where: "PART"})).replace(b'"PART"', text.encode())
+    body = encode_body(admission_body("UPDATE", **{where: "PART"})).replace(b'"PART"', text.encode())
 
     def answer(review: Any) -> Any:
         read(review)
@@ -174,16 +174,16 @@ def test_a_malformed_review_is_never_allowed(kind: Kind, runner: Runner, part: s
     ],
 )
 def test_a_review_that_no_policy_matches_is_left_to_others(kind: Kind, outcome: Outcome) -> None:
-    verdict = dispatcher_of().decide(kind, REVIEWS[kind])
+    verdict = build_dispatcher().decide(kind, REVIEWS[kind])
     assert verdict == Verdict(outcome)
-    ACCEPTS[kind](BODIES[kind], reply(kind, REVIEWS[kind], Verdict(outcome)))
+    ACCEPTS[kind](BODIES[kind], encode_response(kind, REVIEWS[kind], Verdict(outcome)))
 
 
 @every_kind
 def test_inline_policies_are_decided_without_awaiting(kind: Kind) -> None:
     policy = make(kind, EXAMPLES[OUTCOMES[kind][0]])
-    dispatcher = dispatcher_of(policy)
-    promote(dispatcher.executor, policy)
+    dispatcher = build_dispatcher(policy)
+    make_inline(dispatcher.executor, policy)
     verdict = dispatcher.decide(kind, REVIEWS[kind])
     assert isinstance(verdict, Verdict)
     assert [result.policy.name for result in verdict.results] == ["p"]
@@ -201,8 +201,8 @@ def test_an_inline_policy_and_one_in_a_thread_are_decided_together() -> None:
         return THREAD.make("validating", answer, name=name)
 
     slow, quick = policy("slow"), policy("quick")
-    dispatcher = dispatcher_of(slow, quick)
-    promote(dispatcher.executor, quick)
+    dispatcher = build_dispatcher(slow, quick)
+    make_inline(dispatcher.executor, quick)
 
     async def wait() -> Any:
         return await dispatcher.decide("validating", REVIEWS["validating"])  # type: ignore[misc]
@@ -218,8 +218,8 @@ def test_one_policy_can_be_run_alone() -> None:
         validating("pods", name="kube", namespaces=["kube-*"])(always_deny),
         validating("pods", name="deny")(always_deny),
     ]
-    dispatcher = dispatcher_of(*policies)
-    promote(dispatcher.executor, *policies)
+    dispatcher = build_dispatcher(*policies)
+    make_inline(dispatcher.executor, *policies)
     outcomes = {}
     for policy in policies:
         verdict = dispatcher.decide("validating", REVIEWS["validating"], only=policy)
@@ -239,7 +239,7 @@ def always_deny(review: Any) -> Deny:
 @pytest.mark.parametrize("only", [False, True])
 def test_selecting_by_an_unreadable_field_is_malformed(only: bool) -> None:
     policy: Policy[Any, Any] = validating("pods", labels={"a": "b"}, on_error="allow")(always_allow)
-    dispatcher = dispatcher_of(policy)
+    dispatcher = build_dispatcher(policy)
     review = admission_review(obj={"metadata": {"labels": ["a"]}})
     with pytest.raises(MalformedReview):
         dispatcher.decide("validating", review, only=policy if only else None)

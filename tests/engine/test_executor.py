@@ -24,7 +24,7 @@ from webhooks.engine.invocation import Result
 from webhooks.errors import PolicyTimeout
 from webhooks.observability.metrics import MetricRegistry
 
-from ..support.builders import AnyPolicy, promote
+from ..support.builders import AnyPolicy, make_inline
 
 NEVER = math.inf
 SOON = 0.02  # seconds; a deadline that is missed
@@ -177,11 +177,11 @@ def test_the_reported_state_is_the_actual_state(clock: Clock, gate: threading.Ev
 def test_policies_run_inline_together_or_not_at_all() -> None:
     one, two = make(allowing()).with_name("one"), make(allowing()).with_name("two")
     executor_ = Lab(one, two).executor
-    promote(executor_, one)
+    make_inline(executor_, one)
     assert executor_.are_inline([one])
     assert not executor_.are_inline([one, two])
     assert executor_.are_inline([])
-    promote(executor_, two)
+    make_inline(executor_, two)
     assert executor_.are_inline([one, two])
 
 

@@ -16,7 +16,7 @@ from webhooks.reviews.kinds import Kind
 from webhooks.reviews.outcomes import Outcome
 
 from ..support.builders import (
-    reply,
+    encode_response,
 )
 from ..support.policies import (
     ACCEPTS,
@@ -141,4 +141,4 @@ def test_every_outcome_of_its_kind_is_accepted(kind: Kind, runner: Runner) -> No
         verdict = runner.decide(REVIEWS[kind], runner.make(kind, returning(EXAMPLES[type_])))
         assert verdict.results[0].failure is None
         assert type(verdict.outcome) is (Allow if type_ in (Patch, Replace) else type_)
-        ACCEPTS[kind](BODIES[kind], reply(kind, REVIEWS[kind], verdict))
+        ACCEPTS[kind](BODIES[kind], encode_response(kind, REVIEWS[kind], verdict))

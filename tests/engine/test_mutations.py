@@ -28,9 +28,9 @@ from ..support.builders import (
     admission_body,
     admission_review,
     decide,
+    encode_body,
+    encode_response,
     pod,
-    reply,
-    written,
 )
 from ..support.policies import (
     INVALID_CHANGES,
@@ -50,9 +50,9 @@ from ..support.policies import (
 def changed(*answers: Function, obj: Any = None) -> Json:
     """The object as the caller would store it after these policies."""
     body = admission_body(obj=pod() if obj is None else obj)
-    review = admission_codec.CODEC.decode(written(body))
+    review = admission_codec.CODEC.decode(encode_body(body))
     verdict = decide(review, *mutators(*answers), inline=True)
-    response = accept_admission(body, reply("mutating", review, verdict), mutating=True)
+    response = accept_admission(body, encode_response("mutating", review, verdict), mutating=True)
     assert response["allowed"]
     return response
 
@@ -87,9 +87,9 @@ def test_each_mutator_sees_the_object_of_the_previous_one(runner: Runner) -> Non
     answers = [labelling("a", "1"), see, labelling("b"), contain, see]
     policies = [runner.make("mutating", answer, name=f"p{number}") for number, answer in enumerate(answers)]
     body = admission_body(obj=pod())
-    verdict = runner.decide(admission_codec.CODEC.decode(written(body)), *policies)
+    verdict = runner.decide(admission_codec.CODEC.decode(encode_body(body)), *policies)
     assert seen == [({"a": "1"}, "web", ["app"]), ({"a": "1", "b": "a"}, "web", ["app", "side"])]
-    response = accept_admission(body, reply("mutating", REVIEWS["mutating"], verdict), mutating=True)
+    response = accept_admission(body, encode_response("mutating", REVIEWS["mutating"], verdict), mutating=True)
     assert response["object"]["metadata"]["labels"] == {"a": "1", "b": "a"}
     assert [container["name"] for container in response["object"]["spec"]["containers"]] == ["app", "side"]
     assert [result.policy.name for result in verdict.results] == ["p0", "p1", "p2", "p3", "p4"]

@@ -13,10 +13,10 @@ from ..support.builders import (
     access_review,
     admission_body,
     admission_review,
+    encode_body,
     image_review,
     pod,
     token_review,
-    written,
 )
 from ..support.isolation import Lab, review_of, running
 
@@ -48,7 +48,7 @@ ANSWERS = {
 
 def is_equal(one: Any, other: Any) -> bool:
     """Whether both outcomes have the same type and are encoded as the same JSON."""
-    return type(one) is type(other) and written({f: getattr(one, f) for f in one.__struct_fields__}) == written(
+    return type(one) is type(other) and encode_body({f: getattr(one, f) for f in one.__struct_fields__}) == encode_body(
         {f: getattr(other, f) for f in other.__struct_fields__}
     )
 
@@ -99,7 +99,7 @@ def test_failures_are_returned_with_their_traceback(lab: Lab) -> None:
 
 
 def test_an_unreadable_object_makes_the_review_malformed(lab: Lab) -> None:
-    body = written(admission_body("CREATE", {"a": 1}, name="reads")).replace(b'{"a":1}', b'{"a":1,"a":2}')
+    body = encode_body(admission_body("CREATE", {"a": 1}, name="reads")).replace(b'{"a":1}', b'{"a":1,"a":2}')
     failure = lab.result("answers", admission_codec.CODEC.decode(body)).failure
     assert isinstance(failure, MalformedReview)
     assert (failure.code, str(failure)) == (400, "duplicate key 'a'")

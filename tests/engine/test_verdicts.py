@@ -36,10 +36,10 @@ from ..support.builders import (
     admission_body,
     admission_review,
     decide,
+    encode_body,
+    encode_response,
     image_review,
     pod,
-    reply,
-    written,
 )
 from ..support.policies import (
     ACCEPTS,
@@ -59,7 +59,7 @@ def test_all_must_allow(kind: Kind) -> None:
         verdict = decide(REVIEWS[kind], *policies, inline=True)
         assert isinstance(verdict.outcome, Deny) is any(isinstance(outcome, Deny) for outcome in outcomes)
         assert len(verdict.results) == 3
-        ACCEPTS[kind](BODIES[kind], reply(kind, REVIEWS[kind], verdict))
+        ACCEPTS[kind](BODIES[kind], encode_response(kind, REVIEWS[kind], verdict))
 
 
 def test_a_single_denial_is_sent_unchanged() -> None:
@@ -171,7 +171,7 @@ DENIALS = st.builds(
 def test_api_servers_accept_the_response_to_any_outcomes(outcomes: list[Outcome], kind: Kind) -> None:
     policies = [make(kind, outcome, name=f"p{number}") for number, outcome in enumerate(outcomes)]
     verdict = decide(REVIEWS[kind], *policies, inline=True)
-    response = ACCEPTS[kind](BODIES[kind], reply(kind, REVIEWS[kind], verdict))
+    response = ACCEPTS[kind](BODIES[kind], encode_response(kind, REVIEWS[kind], verdict))
     assert response["allowed"] is not any(isinstance(outcome, Deny) for outcome in outcomes)
 
 
@@ -207,7 +207,7 @@ def test_the_strongest_opinion_wins_in_any_order(kind: Kind, count: int) -> None
         strongest = CLASSES[kind][min(places)]
         assert verdict.outcome is None if strongest is None else type(verdict.outcome) is strongest
         if verdict.outcome is not None:
-            ACCEPTS[kind](BODIES[kind], reply(kind, REVIEWS[kind], verdict))
+            ACCEPTS[kind](BODIES[kind], encode_response(kind, REVIEWS[kind], verdict))
 
 
 def test_the_messages_of_all_refusals_are_merged() -> None:
@@ -328,6 +328,6 @@ def test_a_malformed_review_is_rejected_in_every_mode() -> None:
         assert review.object
         return Allow()
 
-    body = written(admission_body(obj={"a": 1})).replace(b'"a":1', b'"a":1,"a":2')
+    body = encode_body(admission_body(obj={"a": 1})).replace(b'"a":1', b'"a":1,"a":2')
     with pytest.raises(MalformedReview):
         decide(admission_codec.CODEC.decode(body), configured(read, mode="audit", on_error="allow"))

@@ -24,7 +24,7 @@ from webhooks.observability.metrics import Counter, MetricRegistry
 from webhooks.policy.registry import Registry
 from webhooks.settings import Limits
 
-from ..support.builders import AnyPolicy, admission_review, ignore_change, pod, promote
+from ..support.builders import AnyPolicy, admission_review, ignore_change, make_inline, pod
 
 LONG = 30.0  # seconds of blocking, which is always interrupted
 SHORT = 0.3  # seconds that a policy may block the loop in these tests
@@ -143,7 +143,7 @@ class Lab:
         self.executor = PolicyExecutor(registry, ignore_change, self.metrics)
         dispatcher = Dispatcher(registry, self.executor, ConcurrencyLimiter(Limits(), self.metrics))
         if inline:
-            promote(self.executor, *policies)
+            make_inline(self.executor, *policies)
 
         async def run() -> Verdict:
             with LoopWatchdog(PolicyInterrupter(self.metrics).interrupt).running():
@@ -199,7 +199,7 @@ def test_an_inline_policy_that_waits_is_run_again_in_a_thread(caplog: pytest.Log
 def test_the_second_run_has_the_same_deadline() -> None:
     policy = make(lambda review: time.sleep(LONG), timeout=5.0)
     executor = PolicyExecutor([policy], ignore_change, MetricRegistry())
-    promote(executor, policy)
+    make_inline(executor, policy)
 
     async def run() -> float:
         with LoopWatchdog(PolicyInterrupter(MetricRegistry()).interrupt).running():
@@ -366,7 +366,7 @@ def test_the_executor_itself_is_not_interrupted() -> None:
 
     policy_ = make(policy)
     executor = PolicyExecutor([policy_], block, MetricRegistry())
-    promote(executor, policy_)
+    make_inline(executor, policy_)
 
     async def run() -> None:
         with LoopWatchdog(PolicyInterrupter(MetricRegistry()).interrupt).running():

@@ -6,7 +6,7 @@ from copy import deepcopy
 from random import Random
 from typing import Any
 
-from ..support.builders import recorded, written
+from ..support.builders import encode_body, recorded_bodies
 
 PATHS = {
     "/mutate": "/admission/mutate",
@@ -16,7 +16,7 @@ PATHS = {
     "/images": "/images",
     "/audit": "/audit",
 }
-REAL = [(PATHS[path], written(body)) for path in PATHS for body in recorded(path).values()]
+REAL = [(PATHS[path], encode_body(body)) for path in PATHS for body in recorded_bodies(path).values()]
 _LONGEST = 10_000  # real bodies beyond it would take most of the time
 _BASES = [(path, body) for path, body in REAL if len(body) < _LONGEST]
 

@@ -4,7 +4,7 @@ import pytest
 
 from webhooks.kube.resources import is_cluster_scoped, plural_name
 
-from ..support.builders import recorded
+from ..support.builders import recorded_bodies
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_plural_names(kind: str, resource: str) -> None:
 
 def test_recorded_requests() -> None:
     """The resource and the scope of every recorded request are those that the kind implies."""
-    bodies = recorded("/mutate", "/validate").values()
+    bodies = recorded_bodies("/mutate", "/validate").values()
     requests = [body["request"] for body in bodies if not body["request"].get("subResource")]
     assert len(requests) > 10
     for request in requests:

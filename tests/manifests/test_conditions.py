@@ -13,7 +13,7 @@ from webhooks.manifests.target import Target
 from webhooks.policy.model import Policy
 from webhooks.reviews import authorization
 
-from ..support.builders import written
+from ..support.builders import encode_body
 from ..support.manifest_policies import admission_policy
 from ..support.webhook_matching import Json, evaluate
 
@@ -75,7 +75,7 @@ def test_each_access_review_that_a_policy_matches_is_sent(policies: list[Policy[
     conditions = authorization_conditions(policies, Target().component_groups)
     for spec in specs:
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-        review = authorization.CODEC.decode(written(body))
+        review = authorization.CODEC.decode(encode_body(body))
         is_sent = all(evaluate(condition, {"request": spec}) for condition in conditions)
         has_match = any(policy.matches_resource(review) and policy.matches(review) for policy in policies)
         assert is_sent or not has_match, (conditions, spec)

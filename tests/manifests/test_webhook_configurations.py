@@ -15,7 +15,7 @@ from webhooks.manifests.webhook_configurations import Webhook, build_configurati
 from webhooks.policy.model import Policy
 from webhooks.reviews.admission_codec import CODEC
 
-from ..support.builders import admission_body, written
+from ..support.builders import admission_body, encode_body
 from ..support.manifest_policies import Json, admission_policy, with_operator_match
 from ..support.webhook_matching import find_errors, is_called
 
@@ -142,7 +142,7 @@ def reviews(draw: st.DrawFn) -> Json:
 
 
 def matches(policy: AnyPolicy, body: Json) -> bool:
-    review = CODEC.decode(written(body))
+    review = CODEC.decode(encode_body(body))
     return policy.matches_resource(review) and policy.matches(review)
 
 

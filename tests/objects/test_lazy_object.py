@@ -12,7 +12,7 @@ from webhooks.objects.strict_json import load
 from webhooks.reviews import admission_codec
 from webhooks.reviews.admission import object_of
 
-from ..support.builders import Json, admission_body, pod, written
+from ..support.builders import Json, admission_body, encode_body, pod
 
 KEYS = st.sampled_from(["a", "b/c", "d~e", "app.kubernetes.io/name", ""])
 TEXTS = st.dictionaries(KEYS, st.sampled_from(["", "x", "<y>", "é"]), max_size=3)
@@ -86,7 +86,7 @@ OPERATIONS = (
 
 def both(tree: Json) -> tuple[LazyObject, LazyObject]:
     """Return an object as received, and the same object decoded."""
-    raw = written(tree).strip()
+    raw = encode_body(tree).strip()
     return LazyObject(raw, kind=tree["kind"]), LazyObject.from_tree(load(raw))
 
 
@@ -132,7 +132,7 @@ def test_a_patch_has_the_same_effect_on_a_decoded_object(tree: Json, operations:
 def test_an_object_is_the_same_however_its_envelope_was_decoded(tree: Json, order: list[str], end: str) -> None:
     body = admission_body("UPDATE", tree, old=pod("old"))
     request = {**{name: body["request"][name] for name in order}, **body["request"]}
-    raw = written({**body, "request": request}).strip() + end.encode()
+    raw = encode_body({**body, "request": request}).strip() + end.encode()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(admission_codec, "seen_kinds", {"Pod"})
         at_once = _result(lambda: object_of(admission_codec.CODEC.decode(raw)))

@@ -8,10 +8,10 @@ import pytest
 from webhooks.objects import json_patch
 from webhooks.objects.partial_patch import decode_partially
 
-from ..support.builders import Json, pod, written
+from ..support.builders import Json, encode_body, pod
 
 CONTAINERS = [{"name": "app", "image": "app:1"}, {"name": "side", "image": "side:2"}]
-RAW = written(pod(labels={"a": "b"}, containers=CONTAINERS)).strip()
+RAW = encode_body(pod(labels={"a": "b"}, containers=CONTAINERS)).strip()
 
 
 def replacing(path: str, value: Any = "x") -> Json:

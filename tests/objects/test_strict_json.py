@@ -11,7 +11,7 @@ from webhooks.errors import MalformedReview
 from webhooks.objects import strict_json
 from webhooks.objects.strict_json import MAX_VALUES, LazyDocument, load, load_exactly
 
-from ..support.builders import MAX_INT, MIN_INT, nested, recorded, written
+from ..support.builders import MAX_INT, MIN_INT, encode_body, nested_json, recorded_bodies
 
 # A document is at level 2 of a body, which may have 200 levels.
 DEPTH = 198
@@ -89,8 +89,8 @@ REJECTED: list[tuple[str | bytes, int]] = [
     ("[1" + "0" * 5000 + "]", 422),
     ("[" * 100_000, 422),
     ('{"a":' * 100_000, 422),
-    (nested(DEPTH + 1), 422),
-    (nested(1000), 422),
+    (nested_json(DEPTH + 1), 422),
+    (nested_json(1000), 422),
 ]
 
 
@@ -131,14 +131,14 @@ def test_ambiguous_documents_are_rejected(read: Callable[[bytes], Any], text: st
 @pytest.mark.parametrize(("start", "end"), [("", ""), ("[", "]"), ('{"a":', "}"), ("[{},", ",0]")])
 def test_nesting_is_limited(read: Callable[[bytes], Any], inner: str, own: int, start: str, end: str) -> None:
     levels = DEPTH - own - bool(start)
-    assert verdict(read, f"{start}{nested(levels, inner)}{end}".encode()) != 422
-    assert verdict(read, f"{start}{nested(levels + 1, inner)}{end}".encode()) == 422
+    assert verdict(read, f"{start}{nested_json(levels, inner)}{end}".encode()) != 422
+    assert verdict(read, f"{start}{nested_json(levels + 1, inner)}{end}".encode()) == 422
 
 
 @pytest.mark.parametrize("inner", ["1", "[]", "{}", '""', "[1]", '"\\u003c"', str(MAX_INT)])
 def test_both_readers_count_the_same_levels(inner: str) -> None:
     for levels in range(DEPTH - 4, DEPTH + 4):
-        for text in (nested(levels, inner), f"[{nested(levels, inner)},1]"):
+        for text in (nested_json(levels, inner), f"[{nested_json(levels, inner)},1]"):
             assert verdict(load, text.encode()) == verdict(load_exactly, text.encode()), levels
 
 
@@ -149,14 +149,16 @@ def test_too_many_values_are_rejected() -> None:
 
 def test_commas_in_a_string_are_not_counted() -> None:
     table = "9," * (MAX_VALUES + 1)
-    assert load(written({"data": {"table.csv": table}}).strip()) == {"data": {"table.csv": table}}
+    assert load(encode_body({"data": {"table.csv": table}}).strip()) == {"data": {"table.csv": table}}
 
 
 @pytest.mark.usefixtures("no_slow_reader")
-@pytest.mark.parametrize("body", recorded("/mutate", "/validate", "/audit").values(), ids=lambda body: body["kind"])
+@pytest.mark.parametrize(
+    "body", recorded_bodies("/mutate", "/validate", "/audit").values(), ids=lambda body: body["kind"]
+)
 def test_recorded_documents_need_no_slow_reader(body: dict[str, Any]) -> None:
     for part in (body, body.get("request", {}).get("object"), body.get("request", {}).get("oldObject")):
-        if "9007199254740993" not in (raw := written(part).strip()).decode():
+        if "9007199254740993" not in (raw := encode_body(part).strip()).decode():
             assert repr(load(raw)) == repr(part)
 
 
@@ -200,7 +202,7 @@ TREES = st.recursive(
     max_leaves=8,
 )
 WRITERS: list[Callable[[Any], bytes]] = [
-    written,
+    encode_body,
     lambda tree: json.dumps(tree).encode(),
     lambda tree: json.dumps(tree, indent=2, ensure_ascii=False).encode(),
     lambda tree: json.dumps(tree, separators=(",", ":"), ensure_ascii=False).encode(),

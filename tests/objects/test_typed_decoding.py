@@ -8,7 +8,7 @@ from webhooks.objects import typed_decoding
 from webhooks.objects.lazy_object import LazyObject
 from webhooks.objects.typed_decoding import Outline, affects_outline, build_outline, decode_typed, fallbacks
 
-from ..support.builders import Json, pod, recorded, written
+from ..support.builders import Json, encode_body, pod, recorded_bodies
 
 POINTERS = {
     "Pod": ("v1", "/spec"),
@@ -22,7 +22,7 @@ POINTERS = {
 }
 RECORDED = {
     f"{name} {field}": (request[field], request["kind"]["kind"])
-    for name, body in recorded("/mutate", "/validate").items()
+    for name, body in recorded_bodies("/mutate", "/validate").items()
     for request in [body["request"]]
     for field in ("object", "oldObject")
     if request[field] is not None and request["kind"]["kind"] in POINTERS
@@ -30,7 +30,7 @@ RECORDED = {
 
 
 def raw(tree: Any) -> bytes:
-    return written(tree).strip()
+    return encode_body(tree).strip()
 
 
 def outlined(raw: bytes, kind: str) -> Outline | None:

@@ -14,7 +14,7 @@ from webhooks.observability.log_writer import MAX_LINE, LogWriter
 from webhooks.observability.logs import JsonFormatter, LogWriterHandler
 from webhooks.observability.metrics import MetricRegistry
 
-from ..support.builders import access_body, token_body, written
+from ..support.builders import access_body, encode_body, token_body
 from ..support.servers import Reply, Server, review, serving
 
 VALIDATE = "/admission/validate"
@@ -162,7 +162,7 @@ def test_a_failing_policy_is_found_by_the_uid(server: Server) -> None:
     ],
 )
 def test_clients_get_no_details(path: str, body: Any, server: Server) -> None:
-    reply, [record] = posted(server, path, written(body))
+    reply, [record] = posted(server, path, encode_body(body))
     assert reply.status == 500
     assert reply.json()["kind"] == "Status"
     assert SECRET in record["message"]
@@ -186,7 +186,7 @@ def test_malformed_reviews_are_logged(server: Server) -> None:
 def test_tokens_are_never_logged(server: Server) -> None:
     start = len(server.errors.lines)
     token = "eyJhbGciOi.verysecret"
-    body = written(token_body(token))
+    body = encode_body(token_body(token))
     for request in (
         body,
         body[:-3],
@@ -195,7 +195,7 @@ def test_tokens_are_never_logged(server: Server) -> None:
         body * 2,
     ):
         server.post("/authenticate", request)
-    assert server.post("/authenticate", written(token_body("raises"))).status == 500
+    assert server.post("/authenticate", encode_body(token_body("raises"))).status == 500
     server.errors.await_line("policy authenticates failed", start)
     assert "verysecret" not in "\n".join(server.errors.lines[start:])
 

@@ -32,7 +32,7 @@ from webhooks.offline.sources import Manifest, Problem
 from webhooks.policy.exemptions import Exemption
 from webhooks.policy.registry import Registry
 
-from ..support.builders import admission_body, pod, recorded, written
+from ..support.builders import admission_body, encode_body, pod, recorded_bodies
 
 AnyPolicy = Policy[Any, Any]
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
@@ -236,7 +236,7 @@ def on_a_server(request: dict[str, Any], policies: Sequence[AnyPolicy]) -> tuple
     warnings: list[str] = []
     audit: dict[str, str] = {}
     for path in ("/admission/mutate", "/admission/validate"):
-        body = written(admission_body() | {"request": request})
+        body = encode_body(admission_body() | {"request": request})
         response = json.loads(asyncio.run(respond(endpoints[path], body)).body)["response"]
         warnings += response.get("warnings", [])
         audit |= response.get("auditAnnotations", {})
@@ -276,7 +276,7 @@ def as_server_warning(warning: Message) -> str:
         CONFIG_MAP,
         {**pod(), "spec": {"containers": 5}},
         latest(labels={"a": 1}),
-        *(body for name, body in recorded("/mutate").items() if "pods" in name or "deployments" in name),
+        *(body for name, body in recorded_bodies("/mutate").items() if "pods" in name or "deployments" in name),
     ],
 )
 def test_results_are_the_same_as_on_a_server(tree: Any, policies: Sequence[AnyPolicy]) -> None:

@@ -6,7 +6,7 @@ from webhooks import Deny
 from webhooks.reviews import admission_codec
 
 from ..support.api_server import accept_admission
-from ..support.builders import AnyPolicy, Json, admission_body, decide, reply, written
+from ..support.builders import AnyPolicy, Json, admission_body, decide, encode_body, encode_response
 from .pods import RESOURCES
 
 
@@ -30,8 +30,8 @@ def _call(policy: AnyPolicy, obj: Any, request: Json) -> Any:
     group, _, version = resource.rpartition("/")[0].rpartition("/")
     gvk = {"group": group, "version": version, "kind": kind}
     body = admission_body(**{"obj": obj, "resource": resource, "kind": gvk, **request})
-    review = admission_codec.CODEC.decode(written(body))
+    review = admission_codec.CODEC.decode(encode_body(body))
     assert policy.match.matches_resource(review)
     verdict = decide(review, policy)
-    response = accept_admission(body, reply("mutating", review, verdict), mutating=True)
+    response = accept_admission(body, encode_response("mutating", review, verdict), mutating=True)
     return response["object"] if response["allowed"] else verdict.outcome

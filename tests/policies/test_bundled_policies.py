@@ -12,7 +12,7 @@ from webhooks.reviews import admission_codec, authorization, images
 from webhooks.reviews.kinds import CODECS
 
 from ..support.api_server import accept_admission, accept_authorization, accept_images
-from ..support.builders import GROUPS, decide, recorded, reply, spelled, written
+from ..support.builders import GROUPS, decide, encode_body, encode_response, recorded_bodies, with_api_version
 
 PATHS = {
     admission_codec.CODEC: ("/mutate", "/validate"),
@@ -55,16 +55,16 @@ def test_it_imports_only_webhooks(path: Path, tmp_path: Path) -> None:
 def test_recorded_requests_never_fail(path: Path, group: str) -> None:
     [policy] = load([str(path)])
     codec = CODECS[policy.kind]
-    bodies = recorded(*PATHS[codec])
+    bodies = recorded_bodies(*PATHS[codec])
     matched = 0
-    for body in (spelled(body, group) for body in bodies.values()):
-        review = codec.decode(written(body))
+    for body in (with_api_version(body, group) for body in bodies.values()):
+        review = codec.decode(encode_body(body))
         if not (policy.match.matches_resource(review) and policy.match.matches(review)):
             continue
         matched += 1
         verdict: Verdict = decide(review, policy, inline=True)
         assert verdict.results[0].failure is None
-        response = reply(policy.kind, review, verdict)
+        response = encode_response(policy.kind, review, verdict)
         if codec is admission_codec.CODEC:
             accept_admission(body, response, mutating=policy.kind == "mutating")
         elif codec is authorization.CODEC:

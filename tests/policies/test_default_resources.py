@@ -6,7 +6,7 @@ from webhooks import Deny
 from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.policy.loader import load
 
-from ..support.builders import Json, admission_review, pod, recorded
+from ..support.builders import Json, admission_review, pod, recorded_bodies
 from .mutations import mutated_object
 from .pods import SHAPES, container
 
@@ -140,7 +140,7 @@ def all_of(obj: Json) -> list[Json]:
 
 
 def test_nothing_else_in_a_pod_is_changed() -> None:
-    obj = recorded("/mutate")["009-mutate-create-pods"]["request"]["object"]
+    obj = recorded_bodies("/mutate")["009-mutate-create-pods"]["request"]["object"]
     result = mutated_object(default_resources, obj)
     assert obj["spec"]["initContainers"]
     for was, now in zip(*map(all_of, (obj, result)), strict=True):

@@ -8,7 +8,17 @@ from webhooks.policy.loader import load
 from webhooks.reviews import admission_codec
 
 from ..support.api_server import accept_admission
-from ..support.builders import AnyPolicy, Json, admission_body, admission_review, decide, pod, recorded, reply, written
+from ..support.builders import (
+    AnyPolicy,
+    Json,
+    admission_body,
+    admission_review,
+    decide,
+    encode_body,
+    encode_response,
+    pod,
+    recorded_bodies,
+)
 
 [default_seccomp] = load(["library:default_seccomp"])
 
@@ -19,8 +29,8 @@ CONTAINER = {"name": "app", "image": "a", "securityContext": {"seccompProfile": 
 
 def mutated(body: Json, policy: AnyPolicy = default_seccomp) -> Json:
     """Return the response to a request, with the object as it would be stored."""
-    review = admission_codec.CODEC.decode(written(body))
-    return accept_admission(body, reply("mutating", review, decide(review, policy)), mutating=True)
+    review = admission_codec.CODEC.decode(encode_body(body))
+    return accept_admission(body, encode_response("mutating", review, decide(review, policy)), mutating=True)
 
 
 CONTEXTS: list[tuple[Json, Json]] = [
@@ -107,7 +117,7 @@ def test_a_misshapen_pod_is_malformed(obj: Json, message: str) -> None:
 
 
 def test_nothing_else_in_a_pod_is_changed() -> None:
-    body = recorded("/mutate")["009-mutate-create-pods"]
+    body = recorded_bodies("/mutate")["009-mutate-create-pods"]
     spec = body["request"]["object"]["spec"]
     stored = mutated(body)["object"]
     assert stored["spec"].pop("securityContext") == {**spec.pop("securityContext", {}), **DEFAULT}

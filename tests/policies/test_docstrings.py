@@ -14,7 +14,17 @@ from webhooks.policy.loader import bundled_files, load
 from webhooks.reviews.kinds import Kind
 
 from ..support.api_server import accept_admission, accept_authorization, accept_images
-from ..support.builders import CODECS, AnyPolicy, Json, access_body, admission_body, decide, image_body, reply, written
+from ..support.builders import (
+    CODECS,
+    AnyPolicy,
+    Json,
+    access_body,
+    admission_body,
+    decide,
+    encode_body,
+    encode_response,
+    image_body,
+)
 from .pods import RESOURCES, make_object, pod_spec
 
 every_policy = pytest.mark.parametrize("name", bundled_files())
@@ -81,12 +91,12 @@ def request_body(policy: AnyPolicy, obj: Json) -> Json:
 
 def evaluate(policy: AnyPolicy, body: Json) -> tuple[Any, bytes]:
     """Return the outcome of the policy for a request that it matches, and the body of the response."""
-    review = CODECS[policy.kind].decode(written(body))
+    review = CODECS[policy.kind].decode(encode_body(body))
     assert policy.match.matches_resource(review)
     assert policy.match.matches(review)
     verdict = decide(review, policy)
     assert verdict.results[0].failure is None, verdict.results[0].failure
-    return verdict.outcome, reply(policy.kind, review, verdict)
+    return verdict.outcome, encode_response(policy.kind, review, verdict)
 
 
 def check_admission(policy: AnyPolicy, example: Example) -> None:

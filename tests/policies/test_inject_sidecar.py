@@ -6,7 +6,7 @@ from webhooks import Allow, Deny
 from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.policy.loader import load
 
-from ..support.builders import Json, admission_review, pod, recorded
+from ..support.builders import Json, admission_review, pod, recorded_bodies
 from .mutations import mutated_object
 from .pods import LISTS, container
 
@@ -179,7 +179,7 @@ def test_parameters_are_checked(parameters: Any) -> None:
 
 
 def test_nothing_else_in_a_pod_is_changed() -> None:
-    obj = recorded("/mutate")["009-mutate-create-pods"]["request"]["object"]
+    obj = recorded_bodies("/mutate")["009-mutate-create-pods"]["request"]["object"]
     result = mutated_object(inject_sidecar.bind(**EVERYWHERE), obj)
     assert result["spec"]["containers"].pop() == PROXY
     assert result == obj

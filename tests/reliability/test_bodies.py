@@ -12,7 +12,7 @@ import pytest
 from ..fuzz.bodies import make
 from ..fuzz.laws import POLICIES as DENYING
 from ..fuzz.laws import check
-from ..support.builders import access_body, image_body, token_body, written
+from ..support.builders import access_body, encode_body, image_body, token_body
 from ..support.malformed import BAD, Denied, Failed, assert_response
 from ..support.pairs import GOOD, VALIDATE
 from ..support.servers import POLICIES, REVIEWS, Connection, Reply, Server, chunked, request, review, serving
@@ -25,9 +25,9 @@ def reads_all_too(review):
     _ = review.object, review.old_object, review.user, review.options
     return Allow()
 """
-ACCESS = written(access_body(verb="get", resource="widgets", name="web")).strip()
-TOKEN = written(token_body("good")).strip()
-IMAGES = written(image_body("a@sha256:0")).strip()
+ACCESS = encode_body(access_body(verb="get", resource="widgets", name="web")).strip()
+TOKEN = encode_body(token_body("good")).strip()
+IMAGES = encode_body(image_body("a@sha256:0")).strip()
 WITHOUT_UID = {"/authorize": ACCESS, "/authenticate": TOKEN, "/images": IMAGES}
 
 

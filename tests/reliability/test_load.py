@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from ..support.api_server import accept_admission
-from ..support.builders import access_body, admission_body, image_body, pod, token_body, written
+from ..support.builders import access_body, admission_body, encode_body, image_body, pod, token_body
 from ..support.load import VALIDATE, Call, Client, Load, post_allowed, post_expecting
 from ..support.servers import REVIEWS, Server, request, review, serving
 from .figures import Figure, Size
@@ -18,7 +18,7 @@ LARGE = {f"key-{number}": "x" * 60 for number in range(40_000)}  # 3 MB
 def patched(server: Server, uid: str) -> Call:
     """A review of 5 kB that is answered with a patch, which is looked at here."""
     sent = admission_body("CREATE", pod(nodeSelector={f"key-{number}": "x" * 40 for number in range(80)}), uid=uid)
-    body = written(sent)
+    body = encode_body(sent)
     assert 4_500 < len(body) < 5_500
     reply = server.post(MUTATE, body)
     assert accept_admission(sent, reply.body, mutating=True)["object"]["metadata"]["labels"] == {"seen": "yes"}
@@ -108,9 +108,9 @@ def mixture(server: Server) -> list[Client]:
         known(VALIDATE, review("raises")),
         known(VALIDATE, review(value="x" * 100_000)),
         known(VALIDATE, review()[:-10]),
-        known("/authorize", written(access_body(verb="get", resource="pods"))),
-        known("/authenticate", written(token_body("good"))),
-        known("/images", written(image_body("a"))),
+        known("/authorize", encode_body(access_body(verb="get", resource="pods"))),
+        known("/authenticate", encode_body(token_body("good"))),
+        known("/images", encode_body(image_body("a"))),
         known("/nowhere", b"{}", 404),
     ]
     kept = [Client(server.connect, ask) for ask in asks]

@@ -14,7 +14,16 @@ from webhooks.reviews.kinds import Kind
 
 from ..fuzz.bodies import PATHS as RECORDED_PATHS
 from ..support.api_server import accept_admission, accept_authentication, accept_authorization, accept_images
-from ..support.builders import Json, access_body, admission_body, image_body, pod, recorded, token_body, written
+from ..support.builders import (
+    Json,
+    access_body,
+    admission_body,
+    encode_body,
+    image_body,
+    pod,
+    recorded_bodies,
+    token_body,
+)
 from ..support.clients import metric_samples
 from ..support.policies import INVALID_CHANGES, INVALID_VALUES, invalid_outcomes
 from ..support.servers import Connection, Gate, Reply, Server, await_true, review, serving
@@ -129,14 +138,14 @@ def test_item_13_bad_answers_of_policies(isolation: bool, tmp_path: Path, figure
             refused = {"authorizing": "HTTP 500", "authenticating": "HTTP 500", "image_policy": "denied"}
             for number, outcome in enumerate(rubbish(kind)):
                 body = asked(kind, str(number))
-                reply = connection.post(PATHS[kind], written(body))
+                reply = connection.post(PATHS[kind], encode_body(body))
                 sent, patches = sent + 1, patches + (b'"patch"' in reply.body)
                 if (found := came_to(kind, body, reply)) != refused.get(kind, "denied 500"):
                     wrong.append(f"{kind}: {outcome!a}: {found}")
         assert metric_samples(server, "webhooks_isolated_process_exits_total") == {}
         for operation, obj in (("DELETE", None), ("CREATE", pod())):
             body = admission_body(operation, obj, old=pod(), resource="v1/widgets", name="a")
-            reply = connection.post(PATHS["mutating"], written(body))
+            reply = connection.post(PATHS["mutating"], encode_body(body))
             changed = came_to("mutating", body, reply), b'"patch"' in reply.body
             assert changed == (("denied 500", False) if operation == "DELETE" else ("allowed", True))
     place = "isolated" if isolation else "in the server"
@@ -276,7 +285,7 @@ def spoilt(what: str, body: bytes) -> bytes:
 
 def happens(what: str, kind: Kind, server: Server) -> Reply:
     """The answer to a review to which something happens."""
-    body = written(asked(kind, what)).strip()
+    body = encode_body(asked(kind, what)).strip()
     if what in ("too many reviews wait", "there is no turn in time"):
         return crowd(server, what, PATHS[kind], body)
     media_type = "application/yaml" if "media type" in what else "application/json"
@@ -379,7 +388,7 @@ def test_item_24_the_same_review_again(tmp_path: Path, figure: Figure, size: Siz
             server = stack.enter_context(serving(tmp_path / seed, policies=READY, PYTHONHASHSEED=seed))
             connection = stack.enter_context(server.connect())
             for kind in KINDS:
-                body = written(asked(kind, "web"))
+                body = encode_body(asked(kind, "web"))
                 answers.setdefault(kind, set()).update(replayed(connection, PATHS[kind], body, times // 2))
     most = max(map(len, answers.values()))
     figure(
@@ -396,13 +405,13 @@ def test_item_24_called_again(tmp_path: Path, figure: Figure) -> None:
     first, second, wrong = 0, 0, []
     with serving(tmp_path, policies=READY) as server, server.connect() as connection:
         assert RECORDED_PATHS["/mutate"] == PATHS["mutating"]
-        for name, body in recorded("/mutate").items():
-            answer = accept_admission(body, connection.post(PATHS["mutating"], written(body)).body, mutating=True)
+        for name, body in recorded_bodies("/mutate").items():
+            answer = accept_admission(body, connection.post(PATHS["mutating"], encode_body(body)).body, mutating=True)
             if not answer["allowed"] or "operations" not in answer:
                 continue
             first += 1
             again = {**body, "request": {**body["request"], "object": answer["object"]}}
-            reply = connection.post(PATHS["mutating"], written(again))
+            reply = connection.post(PATHS["mutating"], encode_body(again))
             response = json.loads(reply.body)["response"]
             if response != {"uid": body["request"]["uid"], "allowed": True}:
                 wrong.append(name)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ..support.api_server import accept_admission, accept_images
-from ..support.builders import access_body, admission_body, image_body, pod, token_body, written
+from ..support.builders import access_body, admission_body, encode_body, image_body, pod, token_body
 from ..support.clients import metric_samples
 from ..support.load import Client, Load
 from ..support.servers import REVIEWS, Connection, Reply, Server, await_true, request, review, serving, webhooks
@@ -140,25 +140,31 @@ def images(review):
 def injections() -> Iterator[tuple[str, bytes]]:
     """Reviews with texts that imitate log records, wherever a text can be."""
     for field in ("uid", "name", "namespace", "operation"):
-        yield VALIDATE, written(admission_body(obj=pod(), **{field: INJECTED}))
+        yield VALIDATE, encode_body(admission_body(obj=pod(), **{field: INJECTED}))
     for field in ("username", "uid"):
-        yield VALIDATE, written(admission_body(obj=pod(), userInfo={"username": "jane", field: INJECTED}))
+        yield VALIDATE, encode_body(admission_body(obj=pod(), userInfo={"username": "jane", field: INJECTED}))
     for field in ("group", "version", "resource"):
         named = {"group": "", "version": "v1", "resource": "pods", field: INJECTED}
         yield (
             VALIDATE,
-            written(admission_body(obj=pod(), subResource=INJECTED)).replace(
-                written({"group": "", "version": "v1", "resource": "pods"}).strip(), written(named).strip()
+            encode_body(admission_body(obj=pod(), subResource=INJECTED)).replace(
+                encode_body({"group": "", "version": "v1", "resource": "pods"}).strip(), encode_body(named).strip()
             ),
         )
-    yield VALIDATE, written({**admission_body(obj=pod()), "kind": INJECTED})
-    yield VALIDATE, written({**admission_body(obj=pod()), "apiVersion": INJECTED})
-    yield VALIDATE, written(admission_body(obj=pod())).replace(b'"object":{', b'"object":{"a\\n{\\"level\\"":1,' * 2)
-    yield "/authorize", written(access_body(user=INJECTED, nonResourceAttributes={"path": INJECTED, "verb": INJECTED}))
+    yield VALIDATE, encode_body({**admission_body(obj=pod()), "kind": INJECTED})
+    yield VALIDATE, encode_body({**admission_body(obj=pod()), "apiVersion": INJECTED})
+    yield (
+        VALIDATE,
+        encode_body(admission_body(obj=pod())).replace(b'"object":{', b'"object":{"a\\n{\\"level\\"":1,' * 2),
+    )
+    yield (
+        "/authorize",
+        encode_body(access_body(user=INJECTED, nonResourceAttributes={"path": INJECTED, "verb": INJECTED})),
+    )
     for field in ("verb", "group", "version", "resource", "subresource", "name", "namespace"):
-        yield "/authorize", written(access_body(**{"verb": "get", "resource": "pods", field: INJECTED}))
-    yield "/authenticate", written(token_body(INJECTED, [INJECTED]))
-    yield "/images", written(image_body(INJECTED, namespace=INJECTED, annotations={INJECTED: INJECTED}))
+        yield "/authorize", encode_body(access_body(**{"verb": "get", "resource": "pods", field: INJECTED}))
+    yield "/authenticate", encode_body(token_body(INJECTED, [INJECTED]))
+    yield "/images", encode_body(image_body(INJECTED, namespace=INJECTED, annotations={INJECTED: INJECTED}))
     yield f"{VALIDATE}?timeout=%0a%7b%22level%22:%22forged%22%7d", review()
     yield "/%0a%7b%22level%22:%22forged%22%7d", review()
 
@@ -219,11 +225,11 @@ images_ = image_policy(name="images")(lambda review: Allow(audit=AUDIT))
 def test_item_25_injection_into_annotations_and_warnings(tmp_path: Path, figure: Figure) -> None:
     with serving(tmp_path, policies=ANNOTATING) as server:
         body, images = admission_body(obj=pod()), image_body("web")
-        replies = [server.post(path, written(body)) for path in (VALIDATE, "/admission/mutate")]
+        replies = [server.post(path, encode_body(body)) for path in (VALIDATE, "/admission/mutate")]
         answers = [
             accept_admission(body, replies[0].body, mutating=False),
             accept_admission(body, replies[1].body, mutating=True),
-            accept_images(images, server.post("/images", written(images)).body),
+            accept_images(images, server.post("/images", encode_body(images)).body),
         ]
     sizes = [len(answer["auditAnnotations"]) for answer in answers]
     longest = max(len(value) for answer in answers for value in answer["auditAnnotations"].values())
@@ -280,11 +286,13 @@ def test_item_25_path_bombs(tmp_path: Path, figure: Figure, size: Size) -> None:
             seconds.append(time.monotonic() - began)
             return reply
 
-        access = [post("/authorize", written(access_body(nonResourceAttributes={"path": f"/{long}", "verb": "get"})))]
-        access.append(post("/authorize", written(access_body(nonResourceAttributes={"path": "/" + "a" * 10**6}))))
+        access = [
+            post("/authorize", encode_body(access_body(nonResourceAttributes={"path": f"/{long}", "verb": "get"})))
+        ]
+        access.append(post("/authorize", encode_body(access_body(nonResourceAttributes={"path": "/" + "a" * 10**6}))))
         assert [reply.json()["status"]["allowed"] for reply in access] == [False, False]
-        assert post(VALIDATE, written(some)).json()["response"]["allowed"] is True
-        assert post("/admission/mutate", written(admission_body(obj=pod()))).json()["response"]["allowed"] is False
+        assert post(VALIDATE, encode_body(some)).json()["response"]["allowed"] is True
+        assert post("/admission/mutate", encode_body(admission_body(obj=pod()))).json()["response"]["allowed"] is False
         codes = [post(target, review()).status for target in targets]
         lives = server.process.poll() is None
     figure(

@@ -28,15 +28,15 @@ from ..support.builders import (
     admission_body,
     admission_review,
     decide,
-    nested,
+    encode_body,
+    encode_response,
+    nested_json,
     pod,
-    recorded,
-    reply,
-    spelled,
-    written,
+    recorded_bodies,
+    with_api_version,
 )
 
-RECORDED = recorded("/mutate", "/validate")
+RECORDED = recorded_bodies("/mutate", "/validate")
 SPELLINGS = [(group, version) for group in GROUPS for version in ("v1", "v1beta1")]
 EVERYTHING: dict[str, Any] = {"operations": ["*"]}
 
@@ -75,10 +75,10 @@ def deny(review: AdmissionReview) -> Deny:
 
 def answered(body: Json, *policies: Policy[Any, Any]) -> Json:
     """The response to a body, as its caller takes it."""
-    review = admission_codec.CODEC.decode(written(body))
+    review = admission_codec.CODEC.decode(encode_body(body))
     kind = policies[0].kind
     return accept_admission(
-        body, reply(kind, review, decide(review, *policies, inline=True)), mutating=kind == "mutating"
+        body, encode_response(kind, review, decide(review, *policies, inline=True)), mutating=kind == "mutating"
     )
 
 
@@ -93,7 +93,7 @@ def without(tree: Any, *path: str) -> Any:
 @pytest.mark.parametrize(("group", "version"), SPELLINGS)
 @pytest.mark.parametrize("name", RECORDED)
 def test_real_requests_are_answered_as_their_caller_accepts(name: str, group: str, version: str) -> None:
-    body = spelled(RECORDED[name], group, version)
+    body = with_api_version(RECORDED[name], group, version)
     request = body["request"]
     left = answered(body, leave)
     assert left["allowed"]
@@ -120,7 +120,7 @@ def test_real_requests_are_answered_as_their_caller_accepts(name: str, group: st
 @pytest.mark.parametrize("name", RECORDED)
 def test_real_requests_are_read_as_they_are(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     request = RECORDED[name]["request"]
-    review = admission_codec.CODEC.decode(written(RECORDED[name]))
+    review = admission_codec.CODEC.decode(encode_body(RECORDED[name]))
     assert review.uid == request["uid"]
     assert review.operation == request["operation"]
     assert review.kind == GroupVersionKind(**request["kind"])
@@ -143,7 +143,7 @@ def test_real_requests_are_read_as_they_are(name: str, monkeypatch: pytest.Monke
 def test_real_envelopes_are_read_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webhooks.reviews.envelope.load_exactly", lambda raw: pytest.fail("took the slow way"))
     for body in RECORDED.values():
-        admission_codec.CODEC.decode(written(body))
+        admission_codec.CODEC.decode(encode_body(body))
 
 
 def test_integers_keep_their_value_through_a_mutation() -> None:
@@ -186,7 +186,7 @@ def test_what_a_request_leaves_out_is_empty() -> None:
         body,
         {**body, "request": dict.fromkeys(("name", "namespace", "subResource", "dryRun")) | body["request"]},
     ):
-        review = admission_codec.CODEC.decode(written(sent))
+        review = admission_codec.CODEC.decode(encode_body(sent))
         assert (review.name, review.namespace, review.subresource, review.dry_run) == ("", "", "", False)
         assert (review.object, review.old_object, review.target, review.options) == (None, None, None, None)
         assert (review.user, review.groups) == (User(), ())
@@ -232,7 +232,7 @@ REFUSED: dict[str, Any] = {
 
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED)
 def test_what_is_no_admission_review_is_refused(body: Any) -> None:
-    raw = written(body)
+    raw = encode_body(body)
     with pytest.raises(MalformedReview) as caught:
         admission_codec.CODEC.decode(raw)
     assert caught.value.code == 400
@@ -366,12 +366,12 @@ BAD_PARTS = [
     (f'{{"{FILLER}":{{"a":[{{"b":0,"b":0}}]}}}}', 400),
     (f'{{"a":{MAX_INT + 1},"{FILLER}":0}}', 422),
     (f'{{"a":{MIN_INT - 1},"{FILLER}":0}}', 422),
-    (f'{{"{FILLER}":{nested(198)}}}', 422),
+    (f'{{"{FILLER}":{nested_json(198)}}}', 422),
 ]
 
 
 def body_with(part: str, text: str) -> bytes:
-    return written(admission_body("UPDATE", **{part: "PART"})).replace(b'"PART"', text.encode())
+    return encode_body(admission_body("UPDATE", **{part: "PART"})).replace(b'"PART"', text.encode())
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -388,9 +388,9 @@ def test_each_part_is_read_strictly_and_only_when_asked_for(part: str, text: str
 @pytest.mark.parametrize(("inner", "own"), [("1", 0), ("{}", 1)])
 @pytest.mark.parametrize("part", PARTS)
 def test_a_body_is_nested_in_two_hundred_levels_at_most(part: str, inner: str, own: int) -> None:
-    PARTS[part](admission_codec.CODEC.decode(body_with(part, f'{{"new":{nested(197 - own, inner)}}}')))
+    PARTS[part](admission_codec.CODEC.decode(body_with(part, f'{{"new":{nested_json(197 - own, inner)}}}')))
     with pytest.raises(MalformedReview, match="nested deeper than 200 levels"):
-        PARTS[part](admission_codec.CODEC.decode(body_with(part, f'{{"new":{nested(198 - own, inner)}}}')))
+        PARTS[part](admission_codec.CODEC.decode(body_with(part, f'{{"new":{nested_json(198 - own, inner)}}}')))
 
 
 @pytest.mark.parametrize("bad", ["NaN", "-Infinity", r'"\ud800"', "01", '"\n"', "1e999", "[1,]"])
@@ -410,7 +410,7 @@ def test_what_is_no_unicode_is_refused_wherever_it_is(part: str) -> None:
 
 def test_other_writings_of_a_body_mean_the_same() -> None:
     body = admission_body("UPDATE", pod("<&>"), old=pod())
-    for raw in (json.dumps(body, indent=2).encode(), json.dumps(body).encode(), b" " + written(body)):
+    for raw in (json.dumps(body, indent=2).encode(), json.dumps(body).encode(), b" " + encode_body(body)):
         review = admission_codec.CODEC.decode(raw)
         assert repr(review.object) == repr(pod("<&>"))
         assert repr(review.old_object) == repr(pod())
@@ -418,7 +418,7 @@ def test_other_writings_of_a_body_mean_the_same() -> None:
 
 def test_escapes_for_html_are_read_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strict_json, "load_exactly", lambda raw: pytest.fail("took the slow way"))
-    body = written(admission_body(obj=pod("<&>")))
+    body = encode_body(admission_body(obj=pod("<&>")))
     assert rb"\u003c\u0026\u003e" in body
     assert admission_codec.CODEC.decode(body).object == pod("<&>")
 
@@ -426,7 +426,7 @@ def test_escapes_for_html_are_read_the_quick_way(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("code", [400, 413, 422, 500])
 def test_a_body_that_was_not_understood_is_denied(code: int) -> None:
     body = admission_body()
-    for raw in (written(body), written(body)[:-3], written(body)[:-3] + b"\xff"):
+    for raw in (encode_body(body), encode_body(body)[:-3], encode_body(body)[:-3] + b"\xff"):
         answer = admission_codec.CODEC.encode_denial(raw, "no <good>", code)
         assert answer is not None
         response = accept_admission(body, answer, mutating=True)

@@ -6,9 +6,9 @@ from webhooks.errors import MalformedReview
 from webhooks.reviews import audit
 from webhooks.reviews.audit import AuditEvent
 
-from ..support.builders import GROUPS, Json, recorded, spelled, written
+from ..support.builders import GROUPS, Json, encode_body, recorded_bodies, with_api_version
 
-RECORDED = recorded("/audit")
+RECORDED = recorded_bodies("/audit")
 EVENT = {"level": "Metadata", "auditID": "42", "stage": "ResponseComplete", "requestURI": "/", "verb": "get"}
 BODY = {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "metadata": {}, "items": [EVENT]}
 
@@ -16,7 +16,7 @@ BODY = {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "metadata": {}, "i
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("name", RECORDED)
 def test_real_batches_are_read_as_they_are(name: str, group: str) -> None:
-    events = audit.decode(written(spelled(RECORDED[name], group)))
+    events = audit.decode(encode_body(with_api_version(RECORDED[name], group)))
     items = RECORDED[name]["items"]
     assert Counter(events) == Counter(AuditEvent(item["level"], item["stage"]) for item in items)
     assert len(events) == len(items) > 0
@@ -24,7 +24,7 @@ def test_real_batches_are_read_as_they_are(name: str, group: str) -> None:
 
 @pytest.mark.parametrize("items", [[], [EVENT], [EVENT] * 400], ids=len)
 def test_batches_have_any_length(items: list[Json]) -> None:
-    assert len(audit.decode(written({**BODY, "items": items}))) == len(items)
+    assert len(audit.decode(encode_body({**BODY, "items": items}))) == len(items)
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,13 @@ def test_batches_have_any_length(items: list[Json]) -> None:
 )
 def test_what_is_no_batch_is_refused(change: Json) -> None:
     with pytest.raises(MalformedReview) as caught:
-        audit.decode(written({**BODY, **change}))
+        audit.decode(encode_body({**BODY, **change}))
     assert caught.value.code == 400
 
 
 def test_a_batch_is_read_strictly() -> None:
-    body = written({**BODY, "items": ["EVENT"]}).replace(b'"EVENT"', b'{"level":"Metadata","stage":"a","stage":"b"}')
+    body = encode_body({**BODY, "items": ["EVENT"]}).replace(
+        b'"EVENT"', b'{"level":"Metadata","stage":"a","stage":"b"}'
+    )
     with pytest.raises(MalformedReview, match="duplicate key 'stage'"):
         audit.decode(body)

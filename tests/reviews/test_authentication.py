@@ -10,9 +10,19 @@ from webhooks.errors import MalformedReview
 from webhooks.reviews import authentication
 
 from ..support.api_server import accept_authentication
-from ..support.builders import GROUPS, Json, decide, recorded, reply, spelled, token_body, token_review, written
+from ..support.builders import (
+    GROUPS,
+    Json,
+    decide,
+    encode_body,
+    encode_response,
+    recorded_bodies,
+    token_body,
+    token_review,
+    with_api_version,
+)
 
-RECORDED = recorded("/authenticate")
+RECORDED = recorded_bodies("/authenticate")
 HOLDER = Authenticated("jane", uid="42", groups=["dev"], extra={"scopes": ["read"]})
 OUTCOMES: list[tuple[Identity, Json]] = [
     (Authenticated("jane"), {"authenticated": True, "user": {"username": "jane"}}),
@@ -31,9 +41,9 @@ OUTCOMES: list[tuple[Identity, Json]] = [
 
 
 def answered(body: Json, outcome: Identity) -> Json:
-    review = authentication.CODEC.decode(written(body))
+    review = authentication.CODEC.decode(encode_body(body))
     verdict = decide(review, authenticating(name="holder")(lambda _: outcome))
-    return accept_authentication(body, reply("authenticating", review, verdict))
+    return accept_authentication(body, encode_response("authenticating", review, verdict))
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -43,13 +53,13 @@ def answered(body: Json, outcome: Identity) -> Json:
 def test_real_requests_are_answered_as_their_caller_accepts(
     name: str, group: str, version: str, outcome: Identity, status: Json
 ) -> None:
-    assert answered(spelled(RECORDED[name], group, version), outcome) == status
+    assert answered(with_api_version(RECORDED[name], group, version), outcome) == status
 
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_real_requests_are_read_as_they_are(name: str) -> None:
     spec = RECORDED[name]["spec"]
-    review = authentication.CODEC.decode(written(RECORDED[name]))
+    review = authentication.CODEC.decode(encode_body(RECORDED[name]))
     assert (review.token, list(review.audiences)) == (spec["token"], spec["audiences"])
 
 
@@ -99,7 +109,7 @@ def test_a_token_is_never_shown() -> None:
 )
 def test_what_is_no_token_review_is_refused(change: Json) -> None:
     with pytest.raises(MalformedReview) as caught:
-        authentication.CODEC.decode(written({**token_body(), **change}))
+        authentication.CODEC.decode(encode_body({**token_body(), **change}))
     assert caught.value.code == 400
 
 
@@ -118,7 +128,7 @@ def test_the_token_is_in_no_error() -> None:
     body = token_body("hush")
     for change in ({"audiences": [5]}, {"token": ["hush"]}):
         with pytest.raises(MalformedReview) as caught:
-            authentication.CODEC.decode(written({**body, "spec": {**body["spec"], **change}}))
+            authentication.CODEC.decode(encode_body({**body, "spec": {**body["spec"], **change}}))
         assert "hush" not in str(caught.value)
 
 

@@ -10,9 +10,9 @@ from webhooks.reviews import authorization
 from webhooks.reviews.authorization import Requirement, Selector
 
 from ..support.api_server import accept_authorization
-from ..support.builders import GROUPS, Json, access_body, access_review, recorded, spelled, written
+from ..support.builders import GROUPS, Json, access_body, access_review, encode_body, recorded_bodies, with_api_version
 
-RECORDED = recorded("/authorize")
+RECORDED = recorded_bodies("/authorize")
 OUTCOMES: list[tuple[Opinion, Json]] = [
     (Allow(), {"allowed": True}),
     (Allow(reason="an admin"), {"allowed": True, "reason": "an admin"}),
@@ -29,9 +29,9 @@ OUTCOMES: list[tuple[Opinion, Json]] = [
 def test_real_requests_are_answered_as_their_caller_accepts(
     name: str, group: str, version: str, outcome: Opinion, status: Json
 ) -> None:
-    body = spelled(RECORDED[name], group, version)
+    body = with_api_version(RECORDED[name], group, version)
     assert (
-        accept_authorization(body, authorization.CODEC.encode(authorization.CODEC.decode(written(body)), outcome))
+        accept_authorization(body, authorization.CODEC.encode(authorization.CODEC.decode(encode_body(body)), outcome))
         == status
     )
 
@@ -39,7 +39,7 @@ def test_real_requests_are_answered_as_their_caller_accepts(
 @pytest.mark.parametrize("name", RECORDED)
 def test_real_requests_are_read_as_they_are(name: str) -> None:
     spec = RECORDED[name]["spec"]
-    access = authorization.CODEC.decode(written(RECORDED[name]))
+    access = authorization.CODEC.decode(encode_body(RECORDED[name]))
     assert (access.user, list(access.groups), access.uid, access.extra) == (spec["user"], spec["groups"], "", {})
     assert access.is_resource
     attributes = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
@@ -88,7 +88,7 @@ def test_all_of_a_request_to_a_path_is_read() -> None:
 def test_each_version_spells_groups_in_its_own_way(api_version: str, groups: tuple[str, ...]) -> None:
     body = access_body(verb="get", groups=["of v1"], group=["of v1beta1"])
     body["spec"] |= {"group": ["of v1beta1"], "resourceAttributes": {"verb": "get"}}
-    assert authorization.CODEC.decode(written({**body, "apiVersion": api_version})).groups == groups
+    assert authorization.CODEC.decode(encode_body({**body, "apiVersion": api_version})).groups == groups
 
 
 def test_selectors_are_read() -> None:
@@ -114,7 +114,7 @@ def test_selectors_are_read() -> None:
 def test_what_a_request_leaves_out_is_empty() -> None:
     for spec in ({"resourceAttributes": {}}, {"resourceAttributes": {}, "groups": None, "extra": None}):
         body = {"kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "spec": spec}
-        access = authorization.CODEC.decode(written(body))
+        access = authorization.CODEC.decode(encode_body(body))
         assert (access.user, access.groups, access.extra, access.verb, access.is_resource) == ("", (), {}, "", True)
 
 
@@ -144,7 +144,7 @@ def test_what_a_request_leaves_out_is_empty() -> None:
 )
 def test_what_is_no_access_review_is_refused(change: Json) -> None:
     with pytest.raises(MalformedReview) as caught:
-        authorization.CODEC.decode(written({**access_body(verb="get"), **change}))
+        authorization.CODEC.decode(encode_body({**access_body(verb="get"), **change}))
     assert caught.value.code == 400
 
 
@@ -192,5 +192,7 @@ def test_self_reviews(spec: Json, expected: bool) -> None:
 def test_any_reason_reaches_the_caller(reason: str, outcome: Any) -> None:
     body = access_body(verb="get")
     answer = Deny(reason) if outcome is Deny else outcome(reason=reason)
-    status = accept_authorization(body, authorization.CODEC.encode(authorization.CODEC.decode(written(body)), answer))
+    status = accept_authorization(
+        body, authorization.CODEC.encode(authorization.CODEC.decode(encode_body(body)), answer)
+    )
     assert status.get("reason", "") == reason

@@ -11,7 +11,7 @@ from webhooks.errors import MalformedReview
 from webhooks.objects.strict_json import load_exactly
 from webhooks.reviews.envelope import RequestId, decode_fully, decode_partially, find_request_id
 
-from ..support.builders import nested
+from ..support.builders import nested_json
 
 
 class Inner(msgspec.Struct):
@@ -96,9 +96,9 @@ REFUSED: dict[str, tuple[str | bytes, int]] = {
     "a byte order mark": ("\ufeff" + thing('"flag":true'), 400),
     "another encoding": (thing('"flag":true').encode("utf-16"), 400),
     "an integer too large": (thing(f'"new":{2**63}'), 422),
-    "nesting in what is unknown": (thing(f'"new":{nested(250)}'), 422),
+    "nesting in what is unknown": (thing(f'"new":{nested_json(250)}'), 422),
     "nesting beyond any decoder": (thing(f'"new":{"[" * 100_000}'), 422),
-    "nesting of a document beyond any decoder": (thing(f'"object":{nested(100_000)}'), 422),
+    "nesting of a document beyond any decoder": (thing(f'"object":{nested_json(100_000)}'), 422),
 }
 
 
@@ -115,7 +115,7 @@ def test_an_envelope_is_read_strictly(body: str | bytes, code: int) -> None:
     assert code_of(decoded, body) == code
 
 
-@pytest.mark.parametrize("bad", ['{"a":1,"a":2}', f'{{"a":{2**63}}}', nested(300)])
+@pytest.mark.parametrize("bad", ['{"a":1,"a":2}', f'{{"a":{2**63}}}', nested_json(300)])
 @pytest.mark.parametrize("space", ["", " "])
 def test_large_documents_are_left_to_their_readers(bad: str, space: str) -> None:
     document = f'{{"a":{bad},"b":"{WIDE}{WIDE}"}}'
@@ -157,7 +157,7 @@ FIELDS = st.sampled_from(
         '"new":1',
         '"new":{"a":1}',
         '"new":NaN',
-        f'"new":{nested(30)}',
+        f'"new":{nested_json(30)}',
         r'"\u006eew":2',
     ]
 )
@@ -198,7 +198,7 @@ def test_a_small_review_is_read_at_once(body: bytes) -> None:
         ('{"a":1,"a":1}', 400),
         ('{"a":1,"c":{"d":1,"d":1}}', 400),
         (f'{{"a":{2**63}}}', 422),
-        (f'{{"a":1,"c":{nested(300)}}}', 422),
+        (f'{{"a":1,"c":{nested_json(300)}}}', 422),
     ],
 )
 def test_a_small_review_is_read_strictly(body: str, code: int) -> None:
@@ -209,14 +209,14 @@ def test_a_small_review_is_read_strictly(body: str, code: int) -> None:
 @pytest.mark.parametrize("space", ["", " "])
 def test_a_small_review_is_nested_in_two_hundred_levels_at_most(inner: str, own: int, space: str) -> None:
     for levels, code in ((199, 200), (200, 422)):
-        body = f'{{"a":{space}1,"c":{nested(levels - own, inner)}}}'
+        body = f'{{"a":{space}1,"c":{nested_json(levels - own, inner)}}}'
         assert code_of(lambda raw: decode_fully(Small, raw), body) == code
 
 
 @pytest.mark.parametrize(("inner", "own"), [("1", 0), ("[]", 1)])
 def test_what_is_unknown_is_nested_in_two_hundred_levels_at_most(inner: str, own: int) -> None:
     for levels, code in ((198, 200), (199, 422)):
-        assert code_of(decoded, thing(f'"new":{nested(levels - own, inner)}')) == code
+        assert code_of(decoded, thing(f'"new":{nested_json(levels - own, inner)}')) == code
 
 
 HEAD = '{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"42"'

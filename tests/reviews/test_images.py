@@ -9,9 +9,9 @@ from webhooks.errors import MalformedReview
 from webhooks.reviews import images
 
 from ..support.api_server import accept_images
-from ..support.builders import GROUPS, Json, image_body, image_review, recorded, spelled, written
+from ..support.builders import GROUPS, Json, encode_body, image_body, image_review, recorded_bodies, with_api_version
 
-RECORDED = recorded("/images")
+RECORDED = recorded_bodies("/images")
 OUTCOMES: list[tuple[Decision, Json]] = [
     (Allow(), {"allowed": True}),
     (Allow(reason="not shown", warnings=["not shown"]), {"allowed": True}),
@@ -25,7 +25,7 @@ OUTCOMES: list[tuple[Decision, Json]] = [
 
 
 def answered(body: Json, outcome: Decision) -> Json:
-    return accept_images(body, images.CODEC.encode(images.CODEC.decode(written(body)), outcome))
+    return accept_images(body, images.CODEC.encode(images.CODEC.decode(encode_body(body)), outcome))
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -34,13 +34,13 @@ def answered(body: Json, outcome: Decision) -> Json:
 def test_real_requests_are_answered_as_their_caller_accepts(
     name: str, group: str, outcome: Decision, status: Json
 ) -> None:
-    assert answered(spelled(RECORDED[name], group), outcome) == status
+    assert answered(with_api_version(RECORDED[name], group), outcome) == status
 
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_real_requests_are_read_as_they_are(name: str) -> None:
     spec = RECORDED[name]["spec"]
-    review = images.CODEC.decode(written(RECORDED[name]))
+    review = images.CODEC.decode(encode_body(RECORDED[name]))
     assert review.images == [each["image"] for each in spec["containers"]]
     assert review.annotations == spec.get("annotations", {})
     assert review.namespace == spec["namespace"]
@@ -63,12 +63,12 @@ def test_images_are_read_as_references() -> None:
     ids=repr,
 )
 def test_what_a_request_leaves_out_is_empty(spec: Json) -> None:
-    review = images.CODEC.decode(written({**image_body(), "spec": spec}))
+    review = images.CODEC.decode(encode_body({**image_body(), "spec": spec}))
     assert (review.images, review.annotations, review.namespace, review.references) == ([], {}, "", [])
 
 
 def test_a_container_without_an_image_is_not_passed_over() -> None:
-    assert images.CODEC.decode(written({**image_body(), "spec": {"containers": [{}, {"image": "a"}]}})).images == [
+    assert images.CODEC.decode(encode_body({**image_body(), "spec": {"containers": [{}, {"image": "a"}]}})).images == [
         "",
         "a",
     ]
@@ -94,7 +94,7 @@ def test_a_container_without_an_image_is_not_passed_over() -> None:
 )
 def test_what_is_no_image_review_is_refused(change: Json) -> None:
     with pytest.raises(MalformedReview) as caught:
-        images.CODEC.decode(written({**image_body("nginx"), **change}))
+        images.CODEC.decode(encode_body({**image_body("nginx"), **change}))
     assert caught.value.code == 400
 
 

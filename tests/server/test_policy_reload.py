@@ -22,7 +22,7 @@ from webhooks.policy.loader import load
 from webhooks.server.policy_reload import PolicyReloader
 from webhooks.settings import Settings
 
-from ..support.builders import admission_body, written
+from ..support.builders import admission_body, encode_body
 from ..support.mounts import Mount
 from ..support.servers import Gate, Server, await_true, review, serving
 
@@ -235,7 +235,7 @@ def test_plugins_stay(tmp_path: Path) -> None:
     )
     (tmp_path / "a.py").write_bytes(version(1, "a")["a.py"])
     options = ("--admission-config", tmp_path / "limits.yaml", "--policies", tmp_path / "a.py")
-    event = written(admission_body(obj={"kind": "Event", "metadata": {}}, resource="v1/events")).strip()
+    event = encode_body(admission_body(obj={"kind": "Event", "metadata": {}}, resource="v1/events")).strip()
     with serving(tmp_path, *options, policies="") as server:
         assert message(server, event) == "allowed"
         assert message(server, event) != "allowed"

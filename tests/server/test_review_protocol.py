@@ -13,7 +13,7 @@ from webhooks.server.review_protocol import ReviewProtocol
 from webhooks.settings import Limits
 
 from ..support.api_server import accept_admission, accept_authentication, accept_authorization, accept_images
-from ..support.builders import Json, access_body, admission_body, image_body, recorded, token_body, written
+from ..support.builders import Json, access_body, admission_body, encode_body, image_body, recorded_bodies, token_body
 from ..support.malformed import BAD, LIMIT, assert_response, nested, sized, with_value
 from ..support.pairs import (
     GOOD,
@@ -50,12 +50,12 @@ ACCEPT: Mapping[str, Callable[[Json, bytes], object]] = {
     "/images": accept_images,
     "/audit": accept_audit,
 }
-RECORDED = {name: (PATHS[path], body) for path in PATHS for name, body in recorded(path).items()}
+RECORDED = {name: (PATHS[path], body) for path in PATHS for name, body in recorded_bodies(path).items()}
 EXPECTING = request("POST", VALIDATE, headers={**REVIEWS, "Expect": "100-continue", "Content-Length": str(len(GOOD))})
-ACCESS = written(access_body(verb="get", resource="widgets", name="web")).strip()
-TOKEN = written(token_body("good")).strip()
-IMAGES = written(image_body("a@sha256:0")).strip()
-BODY = written(admission_body())
+ACCESS = encode_body(access_body(verb="get", resource="widgets", name="web")).strip()
+TOKEN = encode_body(token_body("good")).strip()
+IMAGES = encode_body(image_body("a@sha256:0")).strip()
+BODY = encode_body(admission_body())
 POSTED = request("POST", "/admission/validate", BODY)
 
 
@@ -83,7 +83,7 @@ def connection(server: Server) -> Iterator[Connection]:
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_bodies(name: str, servers: Servers) -> None:
     path, body = RECORDED[name]
-    replies = [server.post(f"{path}?timeout=10s", written(body)) for server in servers]
+    replies = [server.post(f"{path}?timeout=10s", encode_body(body)) for server in servers]
     assert comparable(replies[0]) == comparable(replies[1])
     assert (replies[0].status, replies[0].headers["content-type"]) == (200, "application/json")
     ACCEPT[path](body, replies[0].body)
@@ -104,7 +104,7 @@ def test_recorded_bodies(name: str, servers: Servers) -> None:
         ("/authenticate", TOKEN, {"authenticated": True, "user": {"username": "jane", "groups": ["team-a"]}}),
         ("/authenticate", TOKEN.replace(b"good", b"bad"), {"authenticated": False, "error": "unknown"}),
         ("/images", IMAGES, {"allowed": True}),
-        ("/images", written(image_body("a@sha256:0", "b")), {"allowed": False, "reason": "not pinned: b"}),
+        ("/images", encode_body(image_body("a@sha256:0", "b")), {"allowed": False, "reason": "not pinned: b"}),
     ],
 )
 def test_every_path(path: str, body: bytes, response: dict[str, Any], servers: Servers) -> None:
@@ -126,7 +126,7 @@ def test_responses_repeat_the_api_version(suffix: str, server: Server) -> None:
     ]:
         spelled = json.loads(body)
         spelled["apiVersion"] = f"{spelled['apiVersion'].partition('.')[0]}.{suffix}"
-        assert server.post(path, written(spelled)).json()["apiVersion"] == spelled["apiVersion"]
+        assert server.post(path, encode_body(spelled)).json()["apiVersion"] == spelled["apiVersion"]
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -160,7 +160,7 @@ def test_bad_bodies_to_mutate(name: str, servers: Servers) -> None:
         ("a pair of surrogates", with_value(b'"\\ud83d\\ude00"')),
         ("escapes", with_value(rb'"\u0041\/\"\\\n\u003c"')),
         ("blanks", json.dumps(json.loads(GOOD), indent=4).encode()),
-        ("another order", written(dict(reversed(json.loads(GOOD).items())))),
+        ("another order", encode_body(dict(reversed(json.loads(GOOD).items())))),
         ("unknown members", GOOD[:-1] + b',"more":{"a":[1,2.50,null]}}'),
         ("a float of many digits", with_value(b"0.1000000000000000055511151231257827")),
         ("a byte to spare", sized(LIMIT - 1)),

@@ -21,7 +21,7 @@ from webhooks.app.review_metrics import MetricsSnapshot
 from webhooks.server.supervisor import Worker
 from webhooks.settings import Settings
 
-from ..support.builders import image_body, written
+from ..support.builders import encode_body, image_body
 from ..support.packages import denying
 from ..support.servers import POLICIES, SECONDS, Gate, Server, await_true, review, serving, webhooks
 
@@ -77,7 +77,7 @@ def test_both_answer(server: Server) -> None:
 
 def test_their_counts_add_up(server: Server) -> None:
     for _ in range(CALLS):
-        server.post("/images", written(image_body("a@b")))
+        server.post("/images", encode_body(image_body("a@b")))
     await_true(lambda: counted(server, "ImageReview") >= CALLS, "all are counted")
     assert counted(server, "ImageReview") == CALLS
 

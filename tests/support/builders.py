@@ -23,7 +23,7 @@ GROUPS = ("k8s.io", "svc.io")
 MAX_INT, MIN_INT = 2**63 - 1, -(2**63)
 
 
-def written(value: Any) -> bytes:
+def encode_body(value: Any) -> bytes:
     """Encode a body as API servers do: compact, HTML characters escaped, a newline at the end."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     for character in "<>&\u2028\u2029":
@@ -31,19 +31,19 @@ def written(value: Any) -> bytes:
     return f"{text}\n".encode()
 
 
-def nested(levels: int, inner: str = "1") -> str:
+def nested_json(levels: int, inner: str = "1") -> str:
     """Return JSON text with this number of alternating arrays and objects around a value."""
     pairs = [('{"a":', "}") if level % 2 else ("[", "]") for level in range(levels)]
     return "".join(start for start, _ in pairs) + inner + "".join(end for _, end in reversed(pairs))
 
 
-def recorded(*paths: str) -> dict[str, Json]:
+def recorded_bodies(*paths: str) -> dict[str, Json]:
     """Return the bodies that a real API server sent to these paths, by the names of their files."""
     requests = {file.stem: json.loads(file.read_bytes()) for file in sorted(RECORDED.glob("*.json"))}
     return {name: request["body"] for name, request in requests.items() if request["path"].partition("?")[0] in paths}
 
 
-def spelled(body: Json, group: str, version: str | None = None) -> Json:
+def with_api_version(body: Json, group: str, version: str | None = None) -> Json:
     """Return a body with another group, such as ``svc.io``, and optionally another version."""
     word, _, rest = body["apiVersion"].partition(".")
     return {**body, "apiVersion": f"{word}.{group}/{version or rest.partition('/')[2]}"}
@@ -81,7 +81,9 @@ def admission_body(
 def admission_review(
     operation: str = "CREATE", obj: Any = None, *, old: Any = None, resource: str = "v1/pods", **request: Any
 ) -> admission.AdmissionReview:
-    return admission_codec.CODEC.decode(written(admission_body(operation, obj, old=old, resource=resource, **request)))
+    return admission_codec.CODEC.decode(
+        encode_body(admission_body(operation, obj, old=old, resource=resource, **request))
+    )
 
 
 def access_body(**spec: Any) -> Json:
@@ -100,7 +102,7 @@ def access_body(**spec: Any) -> Json:
 
 
 def access_review(**spec: Any) -> authorization.AccessReview:
-    return authorization.CODEC.decode(written(access_body(**spec)))
+    return authorization.CODEC.decode(encode_body(access_body(**spec)))
 
 
 def token_body(token: str = "secret", audiences: list[str] | None = None) -> Json:
@@ -114,7 +116,7 @@ def token_body(token: str = "secret", audiences: list[str] | None = None) -> Jso
 
 
 def token_review(token: str = "secret", audiences: list[str] | None = None) -> authentication.TokenReview:
-    return authentication.CODEC.decode(written(token_body(token, audiences)))
+    return authentication.CODEC.decode(encode_body(token_body(token, audiences)))
 
 
 def image_body(*names: str, **spec: Any) -> Json:
@@ -128,14 +130,14 @@ def image_body(*names: str, **spec: Any) -> Json:
 
 
 def image_review(*names: str, **spec: Any) -> images.ImageReview:
-    return images.CODEC.decode(written(image_body(*names, **spec)))
+    return images.CODEC.decode(encode_body(image_body(*names, **spec)))
 
 
 def ignore_change(policy: str, pace: InlineState) -> None:
     """Ignore the change of an `InlineState`."""
 
 
-def promote(runner: PolicyExecutor, *policies: AnyPolicy) -> None:
+def make_inline(runner: PolicyExecutor, *policies: AnyPolicy) -> None:
     """Run policies inline from now on, as if they had been fast many times."""
     for policy in policies:
         runner.inline_states[policy].is_inline = True
@@ -143,7 +145,7 @@ def promote(runner: PolicyExecutor, *policies: AnyPolicy) -> None:
     assert runner.are_inline(policies)
 
 
-def dispatcher_of(*policies: AnyPolicy, **limits: int) -> Dispatcher:
+def build_dispatcher(*policies: AnyPolicy, **limits: int) -> Dispatcher:
     """Return a dispatcher with its own executor and limits."""
     registry, meters = Registry(policies), MetricRegistry()
     return Dispatcher(
@@ -153,9 +155,9 @@ def dispatcher_of(*policies: AnyPolicy, **limits: int) -> Dispatcher:
 
 def decide(review: Any, *policies: AnyPolicy, timeout: float | None = None, inline: bool = False) -> Verdict:
     """Return the verdict of policies of one kind on a review."""
-    dispatcher = dispatcher_of(*policies)
+    dispatcher = build_dispatcher(*policies)
     if inline:
-        promote(dispatcher.executor, *policies)
+        make_inline(dispatcher.executor, *policies)
 
     async def wait() -> Verdict:
         return await decided  # type: ignore[misc]
@@ -164,7 +166,7 @@ def decide(review: Any, *policies: AnyPolicy, timeout: float | None = None, inli
     return decided if isinstance(decided, Verdict) else asyncio.run(wait())
 
 
-def reply(kind: Kind, review: Any, verdict: Verdict) -> bytes:
+def encode_response(kind: Kind, review: Any, verdict: Verdict) -> bytes:
     """Encode the response to a review."""
     patch = () if verdict.patch is None else (verdict.patch,)
     body: bytes = CODECS[kind].encode(review, verdict.outcome, *patch)

@@ -38,11 +38,11 @@ from .builders import (
     admission_body,
     admission_review,
     decide,
+    encode_response,
     image_body,
     image_review,
-    nested,
+    nested_json,
     pod,
-    reply,
     token_body,
     token_review,
 )
@@ -156,7 +156,7 @@ def assert_failure(kind: Kind, on_error: str | None, verdict: Verdict, code: int
     else:
         assert isinstance(outcome, Deny)
         assert (outcome.message, outcome.code) == (failed, code)
-    answer = reply(kind, REVIEWS[kind], verdict)
+    answer = encode_response(kind, REVIEWS[kind], verdict)
     assert b"hush" not in answer
     ACCEPTS[kind](BODIES[kind], answer)
 
@@ -303,7 +303,7 @@ INVALID_CHANGES: dict[str, Outcome] = {
     "a value that is bytes": Patch([add("/a", b"x")]),
     "a value that is no text": Patch([add("/a", LONE_SURROGATE)]),
     "a key that is a number": Patch([add("/a", {1: 2})]),
-    "a value nested too deep": Patch([add("/a", json.loads(nested(201)))]),
+    "a value nested too deep": Patch([add("/a", json.loads(nested_json(201)))]),
     "a value within itself": Patch([add("/a", cyclic)]),
     "None": Replace(None),
     "a text for the object": Replace("pod"),
@@ -315,6 +315,6 @@ INVALID_CHANGES: dict[str, Outcome] = {
     "an object with what is no text": Replace({"a": LONE_SURROGATE}),
     "an object with a key that is no text": Replace({LONE_SURROGATE: 1}),
     "an object within itself": Replace(cyclic),
-    "an object nested too deep": Replace({"a": json.loads(nested(201))}),
+    "an object nested too deep": Replace({"a": json.loads(nested_json(201))}),
     "an object with a huge number": Replace({"a": 2**64}),
 }

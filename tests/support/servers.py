@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
 
-from .builders import admission_body, written
+from .builders import admission_body, encode_body
 
 SECONDS = 15  # timeout of events that should be immediate
 REPLY_SECONDS = 5  # timeout of a response
@@ -214,7 +214,7 @@ def chunked(*parts: bytes) -> bytes:
 def review(name: str = "web", *, uid: str = "uid-1", resource: str = "widgets", **members: Any) -> bytes:
     """Return an AdmissionReview of the creation of an object; its name selects the policy."""
     obj = {"apiVersion": "v1", "kind": "Widget", "metadata": {"name": name, "namespace": "team-a"}, **members}
-    return written(admission_body("CREATE", obj, resource=f"v1/{resource}", name=name, uid=uid)).strip()
+    return encode_body(admission_body("CREATE", obj, resource=f"v1/{resource}", name=name, uid=uid)).strip()
 
 
 class Gate:

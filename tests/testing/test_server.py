@@ -29,7 +29,7 @@ from webhooks import (
 from webhooks.errors import ConfigurationError
 from webhooks.testing import Result, Server, access, admission, images, pod, token
 
-from ..support.builders import admission_body, recorded
+from ..support.builders import admission_body, recorded_bodies
 
 
 @validating("pods", operations=["*"])
@@ -235,7 +235,7 @@ def test_bodies_of_api_servers() -> None:
     spec = {"user": "jane", "resourceAttributes": {"verb": "list", "resource": "secrets"}}
     assert review_with(by_groups, review={"kind": "SubjectAccessReview", "spec": spec}).message == "no list"
     assert review_with(by_groups, review={"kind": "SubjectAccessReview", "spec": {}}).code == 400
-    for recording in recorded("/mutate", "/validate", "/authorize", "/images").values():
+    for recording in recorded_bodies("/mutate", "/validate", "/authorize", "/images").values():
         assert review_with(owned, by_groups, pinned, review=recording).code != 400
 
 

@@ -18,7 +18,7 @@ from webhooks.plugins import PluginContext
 from webhooks.plugins.event_rate_limit import configure
 from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
 
-from ...support.builders import AnyPolicy, admission_body, written
+from ...support.builders import AnyPolicy, admission_body, encode_body
 from ...support.events import core_event
 from ...support.redis_server import RedisServer, needs_redis
 from ...support.servers import Server, serving
@@ -28,7 +28,7 @@ KIND = {"apiVersion": "eventratelimit.admission.k8s.io/v1alpha1", "kind": "Confi
 MEMORY = {**KIND, "limits": [{"type": "Server", "qps": 5, "burst": 10}]}
 REDIS = {**MEMORY, "backend": "redis", "redis": {"url": "redis://limits.example.com"}}
 BURST = 200
-EVENT = written(admission_body("CREATE", core_event(), resource="v1/events")).strip()
+EVENT = encode_body(admission_body("CREATE", core_event(), resource="v1/events")).strip()
 
 
 def create_policy(tree: Any, context: PluginContext) -> AnyPolicy:

@@ -14,7 +14,7 @@ from webhooks.plugins.event_rate_limit.keys import MAX_LENGTH, compute_key
 from webhooks.reviews import admission_codec
 from webhooks.testing import admission
 
-from ...support.builders import admission_review, recorded, written
+from ...support.builders import admission_review, encode_body, recorded_bodies
 from ...support.events import ABOUT, Json, core_event, event
 
 SOURCE = ["kubelet", "node-1"]
@@ -101,8 +101,8 @@ def test_source_and_object(obj: Json, expected: list[str]) -> None:
 
 
 def test_source_and_object_of_a_real_event() -> None:
-    [body] = [each for name, each in recorded("/validate").items() if name.endswith("create-events")]
-    review = admission_codec.CODEC.decode(written(body))
+    [body] = [each for name, each in recorded_bodies("/validate").items() if name.endswith("create-events")]
+    review = admission_codec.CODEC.decode(encode_body(body))
     expected = ["example.org/rec", "rec-0", "Pod", "team-a", "web", "", "v1"]
     assert json.loads(compute_key("SourceAndObject", review)) == expected
     assert (compute_key("Namespace", review), compute_key("User", review)) == ("team-a", "admin")

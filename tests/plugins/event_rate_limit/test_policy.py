@@ -14,7 +14,7 @@ from webhooks.reviews import admission_codec
 from webhooks.testing import admission
 
 from ...support.api_server import accept_admission
-from ...support.builders import AnyPolicy, admission_body, decide, reply, written
+from ...support.builders import AnyPolicy, admission_body, decide, encode_body, encode_response
 from ...support.events import Json, core_event, event
 
 SECOND = 10**9
@@ -176,8 +176,8 @@ def test_the_longest_wait_counts(waits: list[int], seconds: int) -> None:
 
 def answered(body: Json, *policies: AnyPolicy) -> Json:
     """The response as the API server reads it."""
-    review = admission_codec.CODEC.decode(written(body))
-    return accept_admission(body, reply("validating", review, decide(review, *policies)), mutating=False)
+    review = admission_codec.CODEC.decode(encode_body(body))
+    return accept_admission(body, encode_response("validating", review, decide(review, *policies)), mutating=False)
 
 
 EVENT_BODY = admission_body("CREATE", core_event(), resource="v1/events")
@@ -256,7 +256,7 @@ def test_malformed_events_share_a_bucket(backend: Callable[..., AnyPolicy]) -> N
 
 @every_backend
 def test_an_invalid_event_is_rejected(backend: Callable[..., AnyPolicy]) -> None:
-    body = written(admission_body("CREATE", core_event(), resource="v1/events"))
+    body = encode_body(admission_body("CREATE", core_event(), resource="v1/events"))
     twice = body.replace(b'"source":', b'"source":{},"source":')
     policy = backend(limits("SourceAndObject"))
     with pytest.raises(MalformedReview, match="duplicate key"):
