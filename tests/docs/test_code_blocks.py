@@ -10,6 +10,7 @@ import click
 import pytest
 import yaml
 
+from webhooks import bundled
 from webhooks.cli.main import main
 from webhooks.config import file as config_file
 from webhooks.plugins.loader import load_checked
@@ -36,6 +37,20 @@ def test_policies_load(code: str, tmp_path: Path) -> None:
     file = tmp_path / "page.py"
     file.write_text(code)
     assert len(loader.load([str(file)])) > 0
+
+
+@pytest.mark.parametrize("code", [block for block in blocks("py") if " = create_app(" in block.values[0]])
+def test_applications_are_created(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tokens.csv").write_text("token,jane\n")
+    (tmp_path / "admission.yaml").write_text(
+        "{apiVersion: apiserver.config.k8s.io/v1, kind: AdmissionConfiguration, plugins: [{name: EventRateLimit,"
+        " configuration: {apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration,"
+        " limits: [{type: Server, qps: 1, burst: 1}]}}]}"
+    )
+    monkeypatch.chdir(tmp_path)
+    names = {"policies": [bundled("required_labels")]}
+    exec(code, names)
+    assert callable(names["app"])
 
 
 @pytest.mark.parametrize("text", blocks("yaml"))
