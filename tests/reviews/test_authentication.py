@@ -1,4 +1,4 @@
-"""TokenReview: decoding, encoding, and what policies see."""
+"""TokenReview: decoding, encoding, and the view of policies."""
 
 from collections.abc import Sequence
 from typing import Any

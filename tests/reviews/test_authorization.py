@@ -1,4 +1,4 @@
-"""SubjectAccessReview: decoding, encoding, and what policies see."""
+"""SubjectAccessReview: decoding, encoding, and the view of policies."""
 
 from typing import Any
 

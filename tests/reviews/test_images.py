@@ -1,4 +1,4 @@
-"""ImageReview: decoding, encoding, and what policies see."""
+"""ImageReview: decoding, encoding, and the view of policies."""
 
 from typing import Any
 
