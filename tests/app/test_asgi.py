@@ -1,4 +1,4 @@
-"""The application, as any ASGI server or another application runs it."""
+"""The ASGI application: by itself, mounted in another application, and on two servers."""
 
 import asyncio
 import re
@@ -95,14 +95,14 @@ def test_a_server_without_policies_lives_but_is_not_ready() -> None:
     for path in ("/readyz", "/healthz"):
         reply = client.get(path)
         assert reply.status_code == 503
-        lines = ["[+]ping ok", "[+]loop ok", "[-]policies failed", "[+]shutdown ok", f"{path[1:]} check failed"]
+        lines = ["[+]ping ok", "[-]policies failed", f"{path[1:]} check failed"]
         assert reply.text.splitlines() == lines
 
 
-# The pages for people.
+# The documentation pages.
 
 
-def test_the_documentation_needs_no_network(client: TestClient) -> None:
+def test_the_documentation_needs_no_internet_access(client: TestClient) -> None:
     page = client.get("/docs")
     assert page.headers["content-type"].startswith("text/html")
     assert not re.search(r"(?:https?:)?//[\w.-]+\.\w", page.text)
@@ -119,7 +119,7 @@ def test_the_documentation_needs_no_network(client: TestClient) -> None:
 @pytest.mark.parametrize(
     "path", ["/docs/static/nothing.js", "/docs/static/../../pyproject.toml", "/docs/static/%2e%2e/x"]
 )
-def test_only_the_assets_are_served(path: str, client: TestClient) -> None:
+def test_no_other_files_are_served(path: str, client: TestClient) -> None:
     assert client.get(path).status_code == 404
 
 
@@ -159,7 +159,7 @@ def test_errors_are_status_objects(method: str, path: str, code: int, reason: st
     }
 
 
-def test_web_sockets_are_refused(client: TestClient) -> None:
+def test_web_sockets_are_rejected(client: TestClient) -> None:
     with pytest.raises(WebSocketDisconnect), client.websocket_connect(VALIDATE):
         pass
 
@@ -331,7 +331,7 @@ def test_queries(query: str, server: Server) -> None:
     assert server.post(f"{VALIDATE}?{query}", GOOD).json()["response"]["allowed"] is True
 
 
-# Behind others: a path before ours, bodies in pieces.
+# Below another path, and bodies in parts.
 
 
 def test_under_another_application() -> None:
@@ -346,15 +346,15 @@ def test_under_another_application() -> None:
         assert client.get(asset).status_code == 200, asset
 
 
-def test_behind_a_proxy_that_takes_a_part_of_the_path() -> None:
+def test_behind_a_proxy_that_removes_a_part_of_the_path() -> None:
     client = TestClient(create_app([allows]), root_path="/hooks")
     assert review_by(client)["allowed"] is True
     assert "url: '/hooks/openapi.json'" in client.get("/docs").text
 
 
 def call(app: WebhookApp, *messages: Message, headers: tuple[tuple[bytes, bytes], ...] = ()) -> list[Message]:
-    """What the application sends to a caller whose body comes like that."""
-    coming, sent = list(messages), []
+    """Return what the application sends to a client that sends its body in these messages."""
+    received, sent = list(messages), []
     scope: Scope = {
         "type": "http",
         "method": "POST",
@@ -364,7 +364,7 @@ def call(app: WebhookApp, *messages: Message, headers: tuple[tuple[bytes, bytes]
     }
 
     async def receive() -> Message:
-        return coming.pop(0)
+        return received.pop(0)
 
     async def send(message: Message) -> None:
         sent.append(message)
@@ -373,19 +373,19 @@ def call(app: WebhookApp, *messages: Message, headers: tuple[tuple[bytes, bytes]
     return sent
 
 
-def test_whoever_is_sent_away_is_told_when_to_come_again() -> None:
+def test_a_rejected_client_gets_a_retry_after_header() -> None:
     @validating("pods")
     async def waits(review: Any) -> Allow:
         return Allow()
 
     app = create_app([waits], limits=Limits(max_in_flight=1, max_queue=0))
-    app.endpoints[VALIDATE]._limiter.acquire()  # type: ignore[union-attr]
+    app.routes._limiter.acquire()
     head, _ = call(app, part(REVIEW, more=False))
     assert head["status"] == 429
     assert (b"retry-after", b"1") in head["headers"]
 
 
-def test_limits_of_bodies_are_configurable() -> None:
+def test_the_body_limit_is_configurable() -> None:
     for size, code in ((len(REVIEW), b'"allowed":true'), (len(REVIEW) - 1, b'"code":413')):
         head, body = call(create_app([allows], limits=Limits(max_body=size)), part(REVIEW, more=False))
         assert head["status"] == 200
@@ -397,7 +397,7 @@ def part(body: bytes, *, more: bool = True) -> Message:
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 10_000])
-def test_bodies_in_pieces(size: int) -> None:
+def test_bodies_in_parts(size: int) -> None:
     parts = [part(REVIEW[start : start + size]) for start in range(0, len(REVIEW), size)]
     head, body = call(create_app([allows]), *parts, {"type": "http.request"})
     assert head["status"] == 200
@@ -405,18 +405,18 @@ def test_bodies_in_pieces(size: int) -> None:
 
 
 @pytest.mark.parametrize("parts", [(), (part(REVIEW[:-10]),), (part(REVIEW),)])
-def test_a_caller_that_goes_away_in_its_body(parts: tuple[Message, ...]) -> None:
-    """No policy is asked, and nothing is counted: that was no review, and no malformed one."""
-    asked = []
+def test_a_client_that_disconnects_within_its_body(parts: tuple[Message, ...]) -> None:
+    """No policy is called, and nothing is counted."""
+    called = []
 
     @validating("pods")
     def notes(review: Any) -> Allow:
-        asked.append(review)
+        called.append(review)
         return Allow()
 
     app = create_app([notes])
     call(app, *parts, {"type": "http.disconnect"})
-    assert asked == []
+    assert called == []
     assert "webhooks_reviews_total{" not in TestClient(app).get("/metrics").text
 
 
@@ -437,7 +437,7 @@ def site() -> PluginContext:
 
 @pytest.mark.parametrize("mounted", [False, True])
 def test_tokens_are_authenticated(mounted: bool, tokens: TokenFile, site: PluginContext) -> None:
-    app = create_app([allows], site, callers=Authenticator(site.metrics, token_file=tokens))
+    app = create_app([allows], site, authenticator=Authenticator(site.metrics, token_file=tokens))
     client = TestClient(Starlette(routes=[Mount("/hooks", app)]) if mounted else app)
     root = "/hooks" if mounted else ""
     good = {**HEADERS, "Authorization": "Bearer good-token"}
@@ -454,7 +454,8 @@ def test_tokens_are_authenticated(mounted: bool, tokens: TokenFile, site: Plugin
 
 
 def test_client_certificates_are_not_visible(site: PluginContext) -> None:
-    client = TestClient(create_app([allows], site, callers=Authenticator(site.metrics, allowed_names=["apiserver"])))
+    authenticator = Authenticator(site.metrics, allowed_names=["apiserver"])
+    client = TestClient(create_app([allows], site, authenticator=authenticator))
     assert client.post(VALIDATE, content=REVIEW, headers=HEADERS).status_code == 403
 
 
@@ -463,6 +464,6 @@ def test_the_token_file_is_reloaded(
 ) -> None:
     monkeypatch.setattr("webhooks.auth.token_file._POLL_INTERVAL", 0.01)
     new = {**HEADERS, "Authorization": "Bearer new-token"}
-    with TestClient(create_app([allows], site, callers=Authenticator(site.metrics, token_file=tokens))) as client:
+    with TestClient(create_app([allows], site, authenticator=Authenticator(site.metrics, token_file=tokens))) as client:
         (tmp_path / "tokens.csv").write_text("new-token,joe\n")
         await_true(lambda: client.post(VALIDATE, content=REVIEW, headers=new).status_code == 200, "it is reloaded")

@@ -24,17 +24,16 @@ from webhooks import (
     mutating,
     validating,
 )
-from webhooks.app.asgi import WebhookApp
 from webhooks.app.decision_log import DecisionLog, DecisionRecord
 from webhooks.auth.client import Client
 from webhooks.errors import MalformedReview
 from webhooks.http.responses import JsonResponse
 from webhooks.observability.log_writer import MAX_LINE
-from webhooks.policy.registry import Registry
 from webhooks.reviews.kinds import CODECS
 from webhooks.settings import Limits
 
 from ..support.builders import RECORDED, Json, access_body, admission_body, encode_body, image_body, pod, token_body
+from ..support.reviews import build_reviews
 from ..support.servers import Server, await_true, review, serving
 
 AnyPolicy = Policy[Any, Any]
@@ -106,12 +105,12 @@ def lines(
 ) -> list[bytes]:
     """Return the lines that are written for a body."""
     written_lines: list[bytes] = []
-    app = WebhookApp(
-        Registry(policies or POLICIES), journal=DecisionLog(written_lines.append, denials_only=denials_only)
+    reviews = build_reviews(
+        policies or POLICIES, decision_log=DecisionLog(written_lines.append, denials_only=denials_only)
     )
 
     async def wait() -> JsonResponse:
-        response = app.endpoints[path].answer(body, b"", *([client] if client else []))
+        response = reviews.endpoint(path).answer(body, b"", *([client] if client else []))
         return response if isinstance(response, JsonResponse) else await response
 
     asyncio.run(wait())
@@ -320,7 +319,7 @@ def test_records(path: str, body: Json, record: Json) -> None:
 def test_denials_that_are_not_enforced_are_recorded(mode: str) -> None:
     lines: list[bytes] = []
     policies = [replace(validating("pods")(function), mode=mode) for function in (_one, _other)]
-    endpoint = WebhookApp(Registry(policies), journal=DecisionLog(lines.append)).endpoints[VALIDATE]
+    endpoint = build_reviews(policies, decision_log=DecisionLog(lines.append)).endpoint(VALIDATE)
     asyncio.run(_awaited(endpoint.answer(json.dumps(admission_body(obj=pod())).encode(), b"")))
     [record] = map(json.loads, lines)
     assert (record["verdict"], record["message"]) == ("allow", "_one: no; _other: never")
@@ -357,7 +356,7 @@ def test_a_malformed_body(path: str, body: Any, uid: str | None, code: int) -> N
 
 def test_a_body_that_is_too_large() -> None:
     found: list[bytes] = []
-    endpoint = WebhookApp(Registry(POLICIES), journal=DecisionLog(found.append)).endpoints[VALIDATE]
+    endpoint = build_reviews(POLICIES, decision_log=DecisionLog(found.append)).endpoint(VALIDATE)
     endpoint.reject(MalformedReview("too large", code=413), encode_body(request_for("web"))[:200], Client("apiserver"))
     record = json.loads(found[0])
     assert (record["verdict"], record["code"], record["client"]) == ("malformed", 413, "apiserver")
@@ -374,8 +373,8 @@ def test_reviews_without_a_slot() -> None:
     """One review finds the queue full, and one gets no slot in time."""
     found: list[bytes] = []
     limits = Limits(max_in_flight=1, max_queue=1)
-    app = WebhookApp(Registry(POLICIES), limits=limits, journal=DecisionLog(found.append))
-    endpoint = app.endpoints[VALIDATE]
+    reviews = build_reviews(POLICIES, limits=limits, decision_log=DecisionLog(found.append))
+    endpoint = reviews.endpoint(VALIDATE)
 
     async def overload() -> None:
         bodies = [encode_body(request_for("late", uid=uid)) for uid in ("first", "late", "shed")]

@@ -1,4 +1,4 @@
-"""The life of a server: its phases, and what signals make of them."""
+"""The phases of a server, and how signals advance them."""
 
 import asyncio
 import os
@@ -13,79 +13,81 @@ from webhooks.app.lifecycle import Lifecycle, Phase
 LONG = 3600.0  # seconds
 
 
-def recording(life: Lifecycle) -> list[tuple[Phase, Phase]]:
-    """Which phase was told, and which it was then."""
-    seen: list[tuple[Phase, Phase]] = []
+def record(lifecycle: Lifecycle) -> list[tuple[Phase, Phase]]:
+    """Record for which phase a callback was called, and in which phase."""
+    calls: list[tuple[Phase, Phase]] = []
     for phase in list(Phase)[1:]:
-        life.at(phase, lambda phase=phase: seen.append((phase, life.phase)))
-    return seen
+        lifecycle.on(phase, lambda phase=phase: calls.append((phase, lifecycle.phase)))
+    return calls
 
 
 @pytest.mark.parametrize("phase", Phase)
-def test_it_goes_through_all_phases_on_the_way(phase: Phase) -> None:
-    life = Lifecycle()
-    seen = recording(life)
-    life.advance(phase)
-    assert life.phase is phase
-    assert seen == [(each, each) for each in Phase if Phase.SERVING < each <= phase]
+def test_it_advances_through_all_phases(phase: Phase) -> None:
+    lifecycle = Lifecycle()
+    calls = record(lifecycle)
+    lifecycle.advance(phase)
+    assert lifecycle.phase is phase
+    assert calls == [(passed, passed) for passed in Phase if Phase.SERVING < passed <= phase]
 
 
-def test_it_never_goes_back_and_tells_each_phase_once() -> None:
-    life = Lifecycle()
-    seen = recording(life)
-    for phase in (Phase.DRAINING, Phase.LEAVING, Phase.SERVING, Phase.DRAINING):
-        life.advance(phase)
-    assert life.phase is Phase.DRAINING
-    assert [phase for phase, _ in seen] == [Phase.LEAVING, Phase.DRAINING]
+def test_it_never_goes_back_and_calls_each_callback_once() -> None:
+    lifecycle = Lifecycle()
+    calls = record(lifecycle)
+    for phase in (Phase.DRAINING, Phase.TERMINATING, Phase.SERVING, Phase.DRAINING):
+        lifecycle.advance(phase)
+    assert lifecycle.phase is Phase.DRAINING
+    assert [phase for phase, _ in calls] == [Phase.TERMINATING, Phase.DRAINING]
 
 
-def test_who_asks_late_is_told_at_once() -> None:
-    life = Lifecycle()
-    life.advance(Phase.DRAINING)
-    assert recording(life) == [(Phase.LEAVING, Phase.DRAINING), (Phase.DRAINING, Phase.DRAINING)]
+def test_a_late_callback_is_called_at_once() -> None:
+    lifecycle = Lifecycle()
+    lifecycle.advance(Phase.DRAINING)
+    assert record(lifecycle) == [(Phase.TERMINATING, Phase.DRAINING), (Phase.DRAINING, Phase.DRAINING)]
 
 
-def on_loop(scenario: Callable[[Lifecycle], Coroutine[Any, Any, None]], delay: float) -> None:
-    async def run() -> None:
-        life = Lifecycle()
-        life.heed_signals(delay)
+def run(scenario: Callable[[Lifecycle], Coroutine[Any, Any, None]], delay: float) -> None:
+    """Run a scenario on an event loop with signal handlers."""
+
+    async def main() -> None:
+        lifecycle = Lifecycle()
+        lifecycle.handle_signals(delay)
         async with asyncio.timeout(10):
-            await scenario(life)
+            await scenario(lifecycle)
 
-    asyncio.run(run())
+    asyncio.run(main())
 
 
-async def reached(life: Lifecycle, phase: Phase) -> None:
+async def wait_for(lifecycle: Lifecycle, phase: Phase) -> None:
     event = asyncio.Event()
-    life.at(phase, event.set)
+    lifecycle.on(phase, event.set)
     await event.wait()
 
 
 @pytest.mark.parametrize(
     ("number", "delay", "phase"),
     [
-        (signal.SIGTERM, LONG, Phase.LEAVING),
+        (signal.SIGTERM, LONG, Phase.TERMINATING),
         (signal.SIGTERM, 0.01, Phase.DRAINING),
         (signal.SIGTERM, 0.0, Phase.DRAINING),
         (signal.SIGINT, LONG, Phase.DRAINING),
     ],
 )
 def test_the_first_signal(number: int, delay: float, phase: Phase) -> None:
-    async def scenario(life: Lifecycle) -> None:
+    async def scenario(lifecycle: Lifecycle) -> None:
         os.kill(os.getpid(), number)
-        await reached(life, phase)
-        assert life.phase is phase
+        await wait_for(lifecycle, phase)
+        assert lifecycle.phase is phase
 
-    on_loop(scenario, delay)
+    run(scenario, delay)
 
 
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
-def test_the_second_signal_ends_it_at_once(first: int, second: int) -> None:
-    async def scenario(life: Lifecycle) -> None:
+def test_the_second_signal_stops_the_server_at_once(first: int, second: int) -> None:
+    async def scenario(lifecycle: Lifecycle) -> None:
         os.kill(os.getpid(), first)
-        await reached(life, Phase.LEAVING)
+        await wait_for(lifecycle, Phase.TERMINATING)
         os.kill(os.getpid(), second)
-        await reached(life, Phase.ENDED)
+        await wait_for(lifecycle, Phase.STOPPED)
 
-    on_loop(scenario, LONG)
+    run(scenario, LONG)

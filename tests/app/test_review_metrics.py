@@ -1,4 +1,4 @@
-"""What is counted, as Prometheus reads it."""
+"""What is counted and timed, as clients of a server see it in the metrics."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -23,9 +23,11 @@ from webhooks import (
     mutating,
     validating,
 )
+from webhooks.app import prometheus
 from webhooks.app.asgi import WebhookApp
-from webhooks.app.review_metrics import MetricsSnapshot, page
+from webhooks.app.review_metrics import MetricsSnapshot
 from webhooks.auth.client import ANONYMOUS, Client
+from webhooks.errors import ConfigurationError
 from webhooks.http.responses import JsonResponse
 from webhooks.objects.typed_decoding import decode_typed, fallbacks
 from webhooks.observability.metrics import Counter, Gauge, Histogram, HistogramData, MetricRegistry
@@ -78,17 +80,17 @@ def pinned(review: Any) -> Any:
 
 @pytest.fixture
 def client() -> Iterator[TestClient]:
-    """One event loop for all calls, as a server has."""
+    """A client that uses one event loop for all requests, as a server does."""
     with TestClient(create_app([labels, choosy, sleeps, rbac, tokens, pinned])) as client:
         yield client
 
 
 def samples(client: TestClient, name: str, *labels: str) -> dict[Labels, float]:
-    """The samples of that name, by the values of these labels."""
+    """Return the samples of a metric by the values of its labels."""
     families = text_string_to_metric_families(client.get("/metrics").text)
-    found = [sample for family in families for sample in family.samples if sample.name == name]
-    assert all(set(sample.labels) == set(labels) for sample in found)
-    return {tuple(sample.labels[label] for label in labels): sample.value for sample in found}
+    result = [sample for family in families for sample in family.samples if sample.name == name]
+    assert all(set(sample.labels) == set(labels) for sample in result)
+    return {tuple(sample.labels[label] for label in labels): sample.value for sample in result}
 
 
 def reviews(client: TestClient) -> dict[Labels, float]:
@@ -129,7 +131,7 @@ def test_reviews_by_kind_verdict_and_code(path: str, body: Any, counted: Labels,
         assert reviews(client) == {counted: times}
 
 
-def test_reviews_take_their_time(client: TestClient) -> None:
+def test_reviews_are_timed(client: TestClient) -> None:
     before = samples(client, "webhooks_review_duration_seconds_count", "kind")
     assert before == {(kind,): 0 for kind in ("AdmissionReview", "SubjectAccessReview", "TokenReview", "ImageReview")}
     for name in ("good", "sleeps", "good"):
@@ -143,40 +145,27 @@ def test_reviews_take_their_time(client: TestClient) -> None:
     assert buckets["AdmissionReview", "+Inf"] == 3
 
 
-def answered(app: WebhookApp, caller: Client) -> None:
-    """Have a review answered that somebody sent."""
-    assert isinstance(app.endpoints["/images"].answer(b"{}", b"", caller), JsonResponse)
+def send_reviews(app: WebhookApp, *clients: Client) -> dict[Labels, float]:
+    """Send a review of each client, and return the number of reviews by client."""
+    for client in clients:
+        assert isinstance(app.routes.by_path["/images"].answer(b"{}", b"", client), JsonResponse)
+    return samples(TestClient(app), "webhooks_client_reviews_total", "client")
 
 
-def test_callers_are_counted() -> None:
-    app = create_app([])
-    for caller in (Client("apiserver"), ANONYMOUS, Client("apiserver", "jane"), Client("apiserver")):
-        answered(app, caller)
-    client = TestClient(app)
-    assert samples(client, "webhooks_client_reviews_total", "client") == {("apiserver",): 2, ("apiserver as jane",): 1}
+def test_reviews_are_counted_by_client() -> None:
+    clients = (Client("apiserver"), ANONYMOUS, Client("apiserver", "jane"), Client("apiserver"))
+    assert send_reviews(create_app([]), *clients) == {("apiserver",): 2, ("apiserver as jane",): 1}
 
 
-def test_many_callers_share_a_label() -> None:
-    app = create_app([])
-    for number in (*range(150), 0, 149):
-        answered(app, Client(f"caller-{number}"))
-    counted = samples(TestClient(app), "webhooks_client_reviews_total", "client")
-    assert len(counted) == 101
-    assert (counted["caller-0",], counted["others",]) == (2, 51)
+def test_many_clients_share_a_label() -> None:
+    counts = send_reviews(create_app([]), *(Client(f"client-{number}") for number in (*range(150), 0, 149)))
+    assert len(counts) == 101
+    assert (counts["client-0",], counts["others",]) == (2, 51)
 
 
 def test_too_large_bodies_are_counted(client: TestClient) -> None:
     client.post("/images", content=b" " * (7 * 1024 * 1024 + 1), headers={"Content-Type": "application/json"})
     assert reviews(client) == {("ImageReview", "malformed", "413"): 1}
-
-
-def test_the_page(client: TestClient) -> None:
-    client.post("/admission/validate", json=named("good"))
-    reply = client.get("/metrics")
-    assert reply.headers["content-type"] == CONTENT_TYPE_LATEST
-    families = list(text_string_to_metric_families(reply.text))
-    assert {family.name for family in families} >= {"webhooks_reviews", "webhooks_policy_duration_seconds"}
-    assert all(family.documentation and family.type != "unknown" for family in families)
 
 
 def test_policies_by_outcome(client: TestClient) -> None:
@@ -205,17 +194,17 @@ def test_buckets_add_up(client: TestClient) -> None:
     assert all(count == 0 for bound, count in slow.items() if bound <= 0.005)
 
 
-def test_policies_that_show_themselves_quick_run_in_place(client: TestClient) -> None:
-    def in_place() -> bool:
+def test_fast_policies_are_shown_as_inline(client: TestClient) -> None:
+    def is_inline() -> bool:
         client.post("/admission/validate", json=named("good"))
         return samples(client, "webhooks_policy_inline", "policy").get(("choosy",)) == 1
 
     for _ in range(100):
         client.post("/admission/validate", json=named("good"))
-    await_true(in_place, "it runs in place")
+    await_true(is_inline, "it is called inline")
 
 
-def test_threads_past_their_deadline_are_shown(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_overrun_threads_are_shown(tmp_path_factory: pytest.TempPathFactory) -> None:
     def overrun(server: Server) -> str:
         lines = server.get("/metrics", ops=True).body.decode().splitlines()
         return next((line for line in lines if line.startswith("webhooks_policy_overrun_threads{")), "")
@@ -225,7 +214,7 @@ def test_threads_past_their_deadline_are_shown(tmp_path_factory: pytest.TempPath
         assert overrun(server) == 'webhooks_policy_overrun_threads{policy="hangs"} 1.0'
         gate.await_policy()
         gate.open()
-        await_true(lambda: overrun(server).endswith(" 0.0"), "the thread is given back")
+        await_true(lambda: overrun(server).endswith(" 0.0"), "the thread is free")
 
 
 def test_audit_events(client: TestClient) -> None:
@@ -240,50 +229,24 @@ def audit(number: int) -> Any:
     return {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "items": [event]}
 
 
-def test_what_plugins_keep() -> None:
-    site = PluginContext()
-    counter = site.metrics.counter("webhooks_taken", "What was taken.", ("type",))
-    gauge = site.metrics.gauge("webhooks_kept", "What is kept.")
-    histogram = site.metrics.histogram("webhooks_seconds", "What it took.", (1, 2.5), ("type",))
-    client = TestClient(create_app([], site))
-    site.metrics.counter("webhooks_later", "What came later.").add()
-    counter.add("User")
-    counter.add("User")
-    gauge.set(7)
-    for seconds in (1, 2, 3):
-        histogram.observe(seconds, "Server")
-    text = client.get("/metrics").text
-    families = {family.name: family for family in text_string_to_metric_families(text)}
-    said = {name: (family.type, family.documentation) for name, family in families.items()}
-    assert said["webhooks_taken"] == ("counter", "What was taken.")
-    assert said["webhooks_kept"] == ("gauge", "What is kept.")
-    assert said["webhooks_seconds"] == ("histogram", "What it took.")
-    assert samples(client, "webhooks_taken_total", "type") == {("User",): 2}
-    assert samples(client, "webhooks_kept") == {(): 7}
-    assert samples(client, "webhooks_later_total") == {(): 1}
-    assert samples(client, "webhooks_seconds_sum", "type") == {("Server",): 6}
-    buckets = samples(client, "webhooks_seconds_bucket", "type", "le")
-    assert buckets == {("Server", "1.0"): 1, ("Server", "2.5"): 2, ("Server", "+Inf"): 3}
+def test_registered_metrics_of_several_processes() -> None:
+    def snapshot(number: int) -> MetricsSnapshot:
+        metrics = MetricRegistry()
+        metrics.counter("webhooks_c", "C.", ("type",)).add(f"type-{number}", amount=number)
+        metrics.counter("webhooks_c", "C.", ("type",)).add("both", amount=number)
+        metrics.gauge("webhooks_g", "G.").set(number)
+        metrics.histogram("webhooks_h", "H.", (1,)).observe(number)
+        return MetricsSnapshot(registered=metrics.by_name)
 
-
-def test_what_plugins_of_several_processes_keep() -> None:
-    def tally(number: int) -> MetricsSnapshot:
-        meters = MetricRegistry()
-        meters.counter("webhooks_c", "C.", ("type",)).add(f"type-{number}", amount=number)
-        meters.counter("webhooks_c", "C.", ("type",)).add("both", amount=number)
-        meters.gauge("webhooks_g", "G.").set(number)
-        meters.histogram("webhooks_h", "H.", (1,)).observe(number)
-        return MetricsSnapshot(meters=meters.by_name)
-
-    one, other, total = tally(1), tally(2), MetricsSnapshot()
-    for each in (one, other):
-        total.add(each)
-    assert (one, other) == (tally(1), tally(2))
+    first, second, total = snapshot(1), snapshot(2), MetricsSnapshot()
+    total.add(first)
+    total.add(second)
+    assert (first, second) == (snapshot(1), snapshot(2))
     counter = Counter("C.", ("type",), {("type-1",): 1, ("type-2",): 2, ("both",): 3})
     histogram = Histogram("H.", (), (1,), {(): HistogramData([1, 1], 3)})
-    assert total.meters == {"webhooks_c": counter, "webhooks_g": Gauge("G.", (), {(): 3}), "webhooks_h": histogram}
-    assert total.settled().meters == {"webhooks_c": counter, "webhooks_h": histogram}
-    assert b'webhooks_c_total{type="both"} 3.0\n' in page(total)
+    assert total.registered == {"webhooks_c": counter, "webhooks_g": Gauge("G.", (), {(): 3}), "webhooks_h": histogram}
+    assert total.without_state().registered == {"webhooks_c": counter, "webhooks_h": histogram}
+    assert b'webhooks_c_total{type="both"} 3.0\n' in prometheus.render(total)
 
 
 @pytest.mark.parametrize(
@@ -301,7 +264,7 @@ def test_what_plugins_of_several_processes_keep() -> None:
     ],
     ids=["admission", "malformed", "authorize", "authenticate", "images", "audit"],
 )
-def test_callers_cannot_make_up_labels(path: str, body: Callable[[int], Any], client: TestClient) -> None:
+def test_clients_cannot_create_labels(path: str, body: Callable[[int], Any], client: TestClient) -> None:
     client.post(path, json=body(0))
     before = len(client.get("/metrics").text.splitlines())
     for number in range(1, 50):
@@ -309,7 +272,7 @@ def test_callers_cannot_make_up_labels(path: str, body: Callable[[int], Any], cl
     assert len(client.get("/metrics").text.splitlines()) == before
 
 
-def test_nothing_of_a_review_is_shown(client: TestClient) -> None:
+def test_metrics_contain_nothing_of_a_review(client: TestClient) -> None:
     client.post("/authenticate", json=token_body("verysecret"))
     client.post("/admission/validate", json=named("verysecret"))
     assert "verysecret" not in client.get("/metrics").text
@@ -320,22 +283,22 @@ def test_reviews_of_several_processes() -> None:
     for number in (1, 2):
         total.add(
             MetricsSnapshot(
-                durations={"ImageReview": HistogramData([0] * 13 + [number], number)}, callers={"jane": number}
+                durations={"ImageReview": HistogramData([0] * 13 + [number], number)}, clients={"jane": number}
             )
         )
-    assert total.settled() == MetricsSnapshot(
-        durations={"ImageReview": HistogramData([0] * 13 + [3], 3)}, callers={"jane": 3}
+    assert total.without_state() == MetricsSnapshot(
+        durations={"ImageReview": HistogramData([0] * 13 + [3], 3)}, clients={"jane": 3}
     )
 
 
 def test_certificates_of_several_processes() -> None:
-    """Of ends, the first counts: a process that could not take a new certificate over must be seen."""
+    """The first expiry counts: a process that could not load a new certificate must be visible."""
     total = MetricsSnapshot()
-    total.add(MetricsSnapshot(certificates={"serving": 20.0, "ca": 30.0}, reload_failures=1))
-    total.add(MetricsSnapshot(certificates={"serving": 10.0, "client_ca": 40.0}, reload_failures=2))
-    assert total.certificates == {"serving": 10.0, "ca": 30.0, "client_ca": 40.0}
-    assert total.settled() == MetricsSnapshot(reload_failures=3)
-    lines = page(total).decode().splitlines()
+    total.add(MetricsSnapshot(certificate_expiry={"serving": 20.0, "ca": 30.0}, certificate_reload_failures=1))
+    total.add(MetricsSnapshot(certificate_expiry={"serving": 10.0, "client_ca": 40.0}, certificate_reload_failures=2))
+    assert total.certificate_expiry == {"serving": 10.0, "ca": 30.0, "client_ca": 40.0}
+    assert total.without_state() == MetricsSnapshot(certificate_reload_failures=3)
+    lines = prometheus.render(total).decode().splitlines()
     assert 'webhooks_certificate_expiry_timestamp_seconds{certificate="serving"} 10.0' in lines
     assert "webhooks_certificate_reload_failures_total 3.0" in lines
 
@@ -345,3 +308,20 @@ def test_fallbacks_of_typed_decoding_are_counted_by_kind(client: TestClient) -> 
     assert decode_typed(b'{"kind":"Pod","apiVersion":"v1","metadata":{},"fieldOfTheFuture":1}', "Pod") is None
     text = f'webhooks_typed_decoding_fallbacks_total{{kind="Pod"}} {before + 1}\n'
     assert text in client.get("/metrics").text
+
+
+def test_metrics_of_plugins() -> None:
+    context = PluginContext()
+    context.metrics.counter("webhooks_early", "Registered before.", ("type",)).add("User")
+    client = TestClient(create_app([], context))
+    context.metrics.counter("webhooks_late", "Registered later.").add()
+    assert client.get("/metrics").headers["content-type"] == CONTENT_TYPE_LATEST
+    assert samples(client, "webhooks_early_total", "type") == {("User",): 1}
+    assert samples(client, "webhooks_late_total") == {(): 1}
+
+
+def test_plugins_cannot_use_reserved_names() -> None:
+    context = PluginContext()
+    context.metrics.counter("webhooks_reviews", "The same name as a metric of the server.")
+    with pytest.raises(ConfigurationError, match="webhooks_reviews: reserved: a plugin must use another metric name"):
+        create_app([], context)

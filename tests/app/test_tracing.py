@@ -1,4 +1,4 @@
-"""Traces: what is told of reviews and policies, and to whom."""
+"""Spans of reviews and policies, and the configuration of the exporter."""
 
 import asyncio
 import json
@@ -21,15 +21,14 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from webhooks import AdmissionReview, Allow, Deny, Policy, Replace, authorizing, mutating, validating
-from webhooks.app.asgi import WebhookApp
 from webhooks.app.decision_log import DecisionLog
 from webhooks.app.tracing import Tracing
 from webhooks.auth.client import Client
 from webhooks.errors import ConfigurationError, MalformedReview
 from webhooks.http.responses import JsonResponse
-from webhooks.policy.registry import Registry
 
 from ..support.builders import access_body, admission_body, encode_body, make_inline, pod
+from ..support.reviews import build_reviews
 from ..support.servers import REVIEWS, SECONDS, Server, review, serving
 
 AnyPolicy = Policy[Any, Any]
@@ -39,35 +38,36 @@ SAMPLED = {b"traceparent": f"00-{TRACE}-{PARENT}-01".encode(), b"tracestate": b"
 
 
 class Traced(NamedTuple):
-    """What became of a review: the answer, the spans by their names, and the records."""
+    """The response to a review, its spans by name, and its records in the decision log."""
 
-    answer: JsonResponse
+    response: JsonResponse
     spans: dict[str, ReadableSpan]
     records: list[Any]
 
 
-def traced(
+def review_traced(
     *policies: AnyPolicy,
     path: str = VALIDATE,
     body: Any = None,
     headers: dict[bytes, bytes] | None = None,
-    in_place: bool = False,
+    inline: bool = False,
     denials_only: bool = False,
 ) -> Traced:
+    """Review a request with tracing."""
     exporter = InMemorySpanExporter()
     lines: list[bytes] = []
-    journal = DecisionLog(lines.append, denials_only=denials_only)
-    app = WebhookApp(Registry(policies), journal=journal, tracing=Tracing(SimpleSpanProcessor(exporter)))
-    if in_place:
-        make_inline(app.runner, *policies)
+    decision_log = DecisionLog(lines.append, denials_only=denials_only)
+    reviews = build_reviews(policies, decision_log=decision_log, tracing=Tracing(SimpleSpanProcessor(exporter)))
+    if inline:
+        make_inline(reviews.executor, *policies)
 
-    async def answered() -> JsonResponse:
+    async def respond() -> JsonResponse:
         sent = encode_body(admission_body("CREATE", pod()) if body is None else body)
-        answer = app.endpoints[path].answer(sent, b"", Client("apiserver"), headers or {})
-        return answer if isinstance(answer, JsonResponse) else await answer
+        response = reviews.endpoint(path).answer(sent, b"", Client("apiserver"), headers or {})
+        return response if isinstance(response, JsonResponse) else await response
 
-    answer = asyncio.run(answered())
-    return Traced(answer, {span.name: span for span in exporter.get_finished_spans()}, list(map(json.loads, lines)))
+    response = asyncio.run(respond())
+    return Traced(response, {span.name: span for span in exporter.get_finished_spans()}, list(map(json.loads, lines)))
 
 
 @validating("pods")
@@ -106,17 +106,17 @@ def unsure(access: Any) -> Any:
     raise ValueError
 
 
-@pytest.mark.parametrize("in_place", [False, True])
-def test_a_review_and_its_policies(in_place: bool) -> None:
-    answer, spans, _ = traced(quick, refusing, in_place=in_place)
+@pytest.mark.parametrize("inline", [False, True])
+def test_a_review_and_its_policies(inline: bool) -> None:
+    response, spans, _ = review_traced(quick, refusing, inline=inline)
     assert spans.keys() == {"POST /admission/validate", "policy quick", "policy refusing"}
-    whole = spans["POST /admission/validate"]
-    assert whole.parent is None
-    assert whole.kind is SpanKind.SERVER
-    assert dict(whole.attributes or {}) == {
+    review_span = spans["POST /admission/validate"]
+    assert review_span.parent is None
+    assert review_span.kind is SpanKind.SERVER
+    assert dict(review_span.attributes or {}) == {
         "http.request.method": "POST",
         "http.route": "/admission/validate",
-        "http.response.status_code": answer.code,
+        "http.response.status_code": response.code,
         "webhooks.uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
         "webhooks.operation": "CREATE",
         "webhooks.resource": "v1/pods",
@@ -132,20 +132,20 @@ def test_a_review_and_its_policies(in_place: bool) -> None:
     for name, outcome in (("quick", "allow"), ("refusing", "deny")):
         span = spans[f"policy {name}"]
         assert span.parent is not None
-        assert span.parent.span_id == whole.context.span_id
+        assert span.parent.span_id == review_span.context.span_id
         assert dict(span.attributes or {}) == {"webhooks.policy": name, "webhooks.outcome": outcome}
         assert span.status.status_code is StatusCode.UNSET
 
 
 @pytest.mark.parametrize("policy", [quick, on_loop], ids=lambda policy: policy.name)
-def test_the_callers_trace_goes_on(policy: AnyPolicy) -> None:
-    _, spans, [record] = traced(policy, headers=SAMPLED)
-    whole = spans["POST /admission/validate"]
-    assert whole.parent is not None
-    assert whole.parent.is_remote
-    assert trace.format_span_id(whole.parent.span_id) == PARENT
+def test_the_trace_of_the_client_is_continued(policy: AnyPolicy) -> None:
+    _, spans, [record] = review_traced(policy, headers=SAMPLED)
+    review_span = spans["POST /admission/validate"]
+    assert review_span.parent is not None
+    assert review_span.parent.is_remote
+    assert trace.format_span_id(review_span.parent.span_id) == PARENT
     assert {trace.format_trace_id(span.context.trace_id) for span in spans.values()} == {TRACE}
-    assert whole.context.trace_state.get("vendor") == "1"
+    assert review_span.context.trace_state.get("vendor") == "1"
     assert record["trace_id"] == TRACE
 
 
@@ -159,14 +159,14 @@ def test_the_callers_trace_goes_on(policy: AnyPolicy) -> None:
         {b"tracestate": b"vendor=1"},
     ],
 )
-def test_else_one_begins(headers: dict[bytes, bytes]) -> None:
-    _, spans, [record] = traced(quick, headers=headers)
+def test_otherwise_a_new_trace_starts(headers: dict[bytes, bytes]) -> None:
+    _, spans, [record] = review_traced(quick, headers=headers)
     assert spans["POST /admission/validate"].parent is None
     assert record["trace_id"] == trace.format_trace_id(spans["policy quick"].context.trace_id) != TRACE
 
 
-def test_what_the_caller_does_not_record_is_not_recorded() -> None:
-    _, spans, [record] = traced(refusing, headers={b"traceparent": f"00-{TRACE}-{PARENT}-00".encode()})
+def test_a_trace_that_the_client_does_not_sample_is_not_recorded() -> None:
+    _, spans, [record] = review_traced(refusing, headers={b"traceparent": f"00-{TRACE}-{PARENT}-00".encode()})
     assert not spans
     assert record["trace_id"] == TRACE
 
@@ -175,84 +175,84 @@ def test_what_the_caller_does_not_record_is_not_recorded() -> None:
     ("policy", "outcome"), [(failing, "policyfailure"), (late, "policytimeout")], ids=lambda value: str(value)[:20]
 )
 def test_failures(policy: AnyPolicy, outcome: str) -> None:
-    span = traced(policy).spans[f"policy {policy.name}"]
+    span = review_traced(policy).spans[f"policy {policy.name}"]
     assert (span.attributes or {})["webhooks.outcome"] == outcome
     assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, outcome)
-    assert not span.events  # an exception could tell what nobody is to know
+    assert not span.events  # an exception may contain secrets
 
 
 def test_errors() -> None:
-    _, spans, _ = traced(unsure, path="/authorize", body=access_body(verb="get", resource="pods"))
+    _, spans, _ = review_traced(unsure, path="/authorize", body=access_body(verb="get", resource="pods"))
     assert spans["POST /authorize"].status.status_code is StatusCode.ERROR
 
 
-def test_a_body_that_is_no_review() -> None:
-    answer, spans, _ = traced(quick, body={})
+def test_a_malformed_review() -> None:
+    response, spans, _ = review_traced(quick, body={})
     assert (spans["POST /admission/validate"].attributes or {})["webhooks.verdict"] == "malformed"
-    assert answer.code == 400
+    assert response.code == 400
 
 
 def test_traces_need_no_decision_log() -> None:
-    _, spans, records = traced(quick, denials_only=True)
+    _, spans, records = review_traced(quick, denials_only=True)
     assert (spans["POST /admission/validate"].attributes or {})["webhooks.verdict"] == "allow"
     assert records == []
 
 
-@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("inline", [False, True])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_policy_runs_within_its_span(is_async: bool, in_place: bool) -> None:
-    """So what it asks of others becomes a part of the trace."""
-    seen = []
+def test_a_policy_runs_within_its_span(is_async: bool, inline: bool) -> None:
+    """So requests of the policy become a part of the trace."""
+    span_ids = []
 
     def policy(review: AdmissionReview) -> Allow:
-        seen.append(trace.get_current_span().get_span_context().span_id)
+        span_ids.append(trace.get_current_span().get_span_context().span_id)
         return Allow()
 
     async def async_policy(review: AdmissionReview) -> Allow:
         return policy(review)
 
     decorated: AnyPolicy = validating("pods", name="policy")(async_policy if is_async else policy)
-    _, spans, _ = traced(decorated, quick, in_place=in_place and not is_async)
-    assert seen == [spans["policy policy"].context.span_id]
+    _, spans, _ = review_traced(decorated, quick, inline=inline and not is_async)
+    assert span_ids == [spans["policy policy"].context.span_id]
 
 
 def test_mutating_policies() -> None:
-    _, spans, _ = traced(labelled, path="/admission/mutate")
+    _, spans, _ = review_traced(labelled, path="/admission/mutate")
     assert (spans["policy labelled"].attributes or {})["webhooks.outcome"] == "replace"
 
 
-def test_nothing_is_traced_of_a_body_that_is_too_large() -> None:
+def test_bodies_that_are_too_large_are_not_traced() -> None:
     exporter = InMemorySpanExporter()
-    app = WebhookApp(Registry([quick]), tracing=Tracing(SimpleSpanProcessor(exporter)))
-    answer = app.endpoints[VALIDATE].reject(MalformedReview("too large", code=413), b"")
-    assert answer.code == 413
+    reviews = build_reviews([quick], tracing=Tracing(SimpleSpanProcessor(exporter)))
+    response = reviews.endpoint(VALIDATE).reject(MalformedReview("too large", code=413), b"")
+    assert response.code == 413
     assert not exporter.get_finished_spans()
 
 
-# What the environment tells.
+# Configuration by environment variables.
 
 
-def test_another_protocol_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_protocols_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-    with pytest.raises(ConfigurationError, match="OTEL_EXPORTER_OTLP_PROTOCOL is 'grpc': traces are sent by http"):
-        Tracing.told()
+    with pytest.raises(ConfigurationError, match="OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' is not supported"):
+        Tracing.from_environment()
 
 
 def test_the_extra_is_needed(tmp_path: Path) -> None:
     code = "import sys; sys.modules['opentelemetry.sdk'] = None; from webhooks.cli.main import main; main()"
     command = [sys.executable, "-c", code, "serve", "--policies", "library:required_labels", "--tracing"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
-    assert done.returncode == 2
-    assert done.stderr.startswith("webhooks: --tracing: there is no module opentelemetry.sdk")
-    assert done.stderr.endswith(": pip install 'cluster-webhooks[tracing]'\n")
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
+    assert result.returncode == 2
+    assert result.stderr.startswith("webhooks: --tracing requires the module opentelemetry.sdk")
+    assert result.stderr.endswith(": pip install 'cluster-webhooks[tracing]'\n")
 
 
-# Of a real server.
+# A real server.
 
 
 @contextmanager
-def receiving() -> Iterator[tuple[str, "Queue[ExportTraceServiceRequest]"]]:
-    """A receiver of OTLP over HTTP, as its URL, and what it receives."""
+def run_receiver() -> Iterator[tuple[str, "Queue[ExportTraceServiceRequest]"]]:
+    """Run a receiver of OTLP over HTTP. Yield its URL, and the queue of received requests."""
     received: Queue[ExportTraceServiceRequest] = Queue()
 
     class Handler(BaseHTTPRequestHandler):
@@ -264,7 +264,7 @@ def receiving() -> Iterator[tuple[str, "Queue[ExportTraceServiceRequest]"]]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Do not log requests."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = Thread(target=server.serve_forever)
@@ -282,14 +282,14 @@ def post(server: Server) -> None:
 
 
 def test_spans_are_sent(tmp_path: Path) -> None:
-    with receiving() as (url, received):
+    with run_receiver() as (url, received):
         environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_RESOURCE_ATTRIBUTES": "team=a"}
         with serving(tmp_path, "--tracing", **environment) as server:
             post(server)
-            assert server.stop() == 0  # what is left is sent then
+            assert server.stop() == 0  # the server sends the remaining spans
         sent = received.get(timeout=SECONDS).resource_spans[0]
-    of = {each.key: each.value.string_value for each in sent.resource.attributes}
-    assert (of["service.name"], of["team"]) == ("cluster-webhooks", "a")
+    attributes = {item.key: item.value.string_value for item in sent.resource.attributes}
+    assert (attributes["service.name"], attributes["team"]) == ("cluster-webhooks", "a")
     spans = {span.name: span for span in sent.scope_spans[0].spans}
     assert spans.keys() == {"POST /admission/validate", "policy reads_all", "policy denies"}
     assert {span.trace_id.hex() for span in spans.values()} == {TRACE}
@@ -297,14 +297,14 @@ def test_spans_are_sent(tmp_path: Path) -> None:
     assert spans["policy denies"].parent_span_id == spans["POST /admission/validate"].span_id
 
 
-def test_nobody_waits_for_a_receiver_that_is_away(tmp_path: Path) -> None:
+def test_an_unavailable_receiver_delays_nothing(tmp_path: Path) -> None:
     environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_SERVICE_NAME": "mine"}
     with serving(tmp_path, "--tracing", **environment) as server:
         post(server)
         assert server.stop() == 0
 
 
-def test_nothing_is_loaded_unless_it_is_wanted(tmp_path: Path) -> None:
+def test_opentelemetry_is_imported_only_for_tracing(tmp_path: Path) -> None:
     policy = "\nimport sys\nassert not [name for name in sys.modules if name.startswith('opentelemetry.sdk')]\n"
     with serving(tmp_path, policies="from webhooks import *\n@validating('pods')\ndef p(r): return Allow()" + policy):
         pass

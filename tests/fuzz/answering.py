@@ -8,22 +8,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from webhooks.app.asgi import WebhookApp
 from webhooks.http.responses import JsonResponse
 from webhooks.policy.loader import load
 
+from ..support.reviews import Reviews, build_reviews
 from .laws import POLICIES
 
 
 class Endpoints:
     """Answers bodies in this process."""
 
-    def __init__(self, runner: asyncio.Runner, app: WebhookApp) -> None:
+    def __init__(self, runner: asyncio.Runner, reviews: Reviews) -> None:
         self._runner = runner
-        self._app = app
+        self._reviews = reviews
 
     def answer(self, path: str, body: bytes) -> JsonResponse:
-        found = self._app.endpoints[path].answer(body, b"timeout=10s")
+        found = self._reviews.endpoint(path).answer(body, b"timeout=10s")
         if isinstance(found, JsonResponse):
             return found
 
@@ -39,11 +39,11 @@ def endpoints() -> Iterator[Endpoints]:
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
         file = Path(folder) / "policies.py"
         file.write_text(POLICIES)
-        app = WebhookApp(load([os.fspath(file)]))
-        for pace in app.runner.inline_states.values():
-            pace.is_inline = True
+        reviews = build_reviews(load([os.fspath(file)]))
+        for state in reviews.executor.inline_states.values():
+            state.is_inline = True
         logging.disable(logging.WARNING)
         try:
-            yield Endpoints(runner, app)
+            yield Endpoints(runner, reviews)
         finally:
             logging.disable(logging.NOTSET)

@@ -3,7 +3,8 @@
 import asyncio
 import ctypes
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,6 +14,9 @@ from webhooks.http import connections
 from webhooks.http.connections import ConnectionTable, Stage
 from webhooks.observability.metrics import Counter, Gauge, MetricRegistry
 from webhooks.settings import Limits
+
+from ..support.pairs import GOOD, VALIDATE
+from ..support.servers import Connection, Gate, Server, request, serving
 
 LIMITS = Limits(max_connections=4, max_connections_per_peer=3)
 
@@ -221,3 +225,122 @@ def test_other_c_libraries_do_not_release_memory(
 
     monkeypatch.setattr(ctypes, "CDLL", library or fail)
     assert connections._load_malloc_trim()(0) is None
+
+
+# A server with short timeouts.
+
+SHORT = ("--tls-timeout", "300ms", "--header-timeout", 0.3, "--body-timeout", 0.3)
+HEAD = b"POST /admission/validate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"  # incomplete
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+PORTS = pytest.mark.parametrize("ops", [False, True], ids=["reviews", "ops"])
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with short timeouts."""
+    with serving(tmp_path_factory.mktemp("impatient"), *SHORT) as server:
+        yield server
+
+
+def connect(server: Server, *, ops: bool) -> Connection:
+    return Connection(server.ops_port or 0, None) if ops else server.connect()
+
+
+def seconds_until_closed(connection: Connection, drip: bytes = b"") -> float:
+    """Send data again and again, and return the seconds until the server closes the connection."""
+    start = time.monotonic()
+    while connection.is_silent(0.05):
+        assert time.monotonic() - start < 5
+        connection.send(drip)
+    assert connection.is_closed()
+    return time.monotonic() - start
+
+
+@PORTS
+@pytest.mark.parametrize(
+    ("sent", "drip"),
+    [
+        (b"", b""),
+        (b"", b"\r\n"),
+        (b"GET", b""),
+        (b"GET /livez HTTP/1.1\r\n", b"A: b\r\n"),
+        (b"GET /livez HTTP/1.1\r\nA: ", b"b"),
+        (request("GET", "/livez", headers={})[:-2], b""),
+    ],
+)
+def test_slow_headers(sent: bytes, drip: bytes, ops: bool, impatient: Server) -> None:
+    with connect(impatient, ops=ops) as connection:
+        connection.send(sent)
+        assert seconds_until_closed(connection, drip) > 0.2
+
+
+@pytest.mark.parametrize(
+    ("sent", "drip"),
+    [
+        (HEAD + b"Content-Length: 1000\r\n\r\n", b""),
+        (HEAD + b"Content-Length: 1000\r\n\r\n", b"x"),
+        (CHUNKED, b"1\r\nx\r\n"),
+        (CHUNKED + b"1\r\nx\r\n0\r\n", b"A: b\r\n"),
+    ],
+)
+def test_slow_bodies(sent: bytes, drip: bytes, impatient: Server) -> None:
+    with impatient.connect() as connection:
+        connection.send(sent)
+        assert seconds_until_closed(connection, drip) > 0.2
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01", b"\x16\x03\x01"])
+def test_slow_handshakes(sent: bytes, impatient: Server) -> None:
+    with Connection(impatient.port, None) as connection:
+        connection.send(sent)
+        assert seconds_until_closed(connection) > 0.2
+
+
+@pytest.mark.parametrize("rest", [b"", b"POST /ad", HEAD + b"Content-Length: 1000\r\n\r\n{"])
+def test_each_request_has_its_own_timeout(rest: bytes, impatient: Server) -> None:
+    with impatient.connect() as connection:
+        for _ in range(8):  # longer than one timeout
+            assert connection.post(VALIDATE, GOOD).status == 200
+            assert connection.is_silent(0.05)
+        if rest:
+            connection.send(rest)
+            assert seconds_until_closed(connection) > 0.2
+        else:
+            assert connection.is_silent(1)  # the timeout of idle connections is longer
+
+
+@pytest.mark.parametrize("slow", ["waits", "hangs"])
+def test_reviews_behind_a_slow_policy_have_no_timeout(slow: str, impatient: Server) -> None:
+    with impatient.connect() as connection, Gate() as gate:
+        connection.request("POST", VALIDATE, gate.review(slow, uid="a"))
+        connection.send(request("POST", VALIDATE, GOOD) + HEAD)  # nor do the requests behind it
+        gate.await_policy()
+        assert connection.is_silent(1)
+        gate.open()
+        assert [connection.reply().json()["response"]["allowed"] for _ in range(2)] == [True, True]
+        assert seconds_until_closed(connection) > 0.1
+
+
+def test_a_client_that_does_not_read_is_disconnected(impatient: Server) -> None:
+    with impatient.connect() as unread:
+        unread.socket.settimeout(0.1)
+        with suppress(OSError):
+            while True:
+                unread.socket.sendall(request("GET", "/openapi.json", headers={}) * 20)
+        unread.socket.settimeout(5)
+        with suppress(OSError, EOFError):  # the last response is incomplete
+            while True:
+                unread.reply()
+    assert impatient.post(VALIDATE, GOOD).status == 200
+
+
+def test_closed_connections_are_counted(impatient: Server) -> None:
+    with Connection(impatient.port, None) as no_tls, impatient.connect() as no_header, impatient.connect() as no_body:
+        no_body.send(HEAD + b"Content-Length: 1000\r\n\r\n")
+        for connection in (no_tls, no_header, no_body):
+            assert connection.is_closed()
+    page = impatient.get("/metrics", ops=True).body.decode()
+    for reason in ("tls", "header", "body"):
+        assert f'webhooks_connections_closed_total{{port="reviews",reason="{reason}"}}' in page
+    assert 'webhooks_connections{port="ops"} 1.0' in page
+    assert 'webhooks_connections{port="reviews"} 0.0' in page

@@ -3,15 +3,23 @@
 import asyncio
 import random
 import ssl
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
+import httptools
 import pytest
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
 
-from webhooks.http.protocol import WriteBatcher
+from webhooks.http import protocol as http_protocol
+from webhooks.http.protocol import Exchange, LimitedHttpProtocol, WriteBatcher
+from webhooks.server import review_protocol
 
+from ..support.members import used_members
 from ..support.servers import REVIEWS, Connection, Gate, Server, chunked, request, review, serving
 from ..support.transports import RecordingTransport, Written
 
@@ -19,20 +27,12 @@ VALIDATE = "/admission/validate"
 GOOD = review()
 HEAD = b"POST /admission/validate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"  # incomplete
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
-SHORT = ("--tls-timeout", "300ms", "--header-timeout", 0.3, "--body-timeout", 0.3)
 PORTS = pytest.mark.parametrize("ops", [False, True], ids=["reviews", "ops"])
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with serving(tmp_path_factory.mktemp("server")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with short timeouts."""
-    with serving(tmp_path_factory.mktemp("impatient"), *SHORT) as server:
         yield server
 
 
@@ -284,109 +284,6 @@ def statuses(server: Server, data: bytes, *, ops: bool) -> list[bytes]:
     return []
 
 
-# Timeouts.
-
-
-def seconds_until_closed(connection: Connection, drip: bytes = b"") -> float:
-    """Send data again and again, and return the seconds until the server closes the connection."""
-    start = time.monotonic()
-    while connection.is_silent(0.05):
-        assert time.monotonic() - start < 5
-        connection.send(drip)
-    assert connection.is_closed()
-    return time.monotonic() - start
-
-
-@PORTS
-@pytest.mark.parametrize(
-    ("sent", "drip"),
-    [
-        (b"", b""),
-        (b"", b"\r\n"),
-        (b"GET", b""),
-        (b"GET /livez HTTP/1.1\r\n", b"A: b\r\n"),
-        (b"GET /livez HTTP/1.1\r\nA: ", b"b"),
-        (request("GET", "/livez", headers={})[:-2], b""),
-    ],
-)
-def test_slow_headers(sent: bytes, drip: bytes, ops: bool, impatient: Server) -> None:
-    with connect(impatient, ops=ops) as connection:
-        connection.send(sent)
-        assert seconds_until_closed(connection, drip) > 0.2
-
-
-@pytest.mark.parametrize(
-    ("sent", "drip"),
-    [
-        (HEAD + b"Content-Length: 1000\r\n\r\n", b""),
-        (HEAD + b"Content-Length: 1000\r\n\r\n", b"x"),
-        (CHUNKED, b"1\r\nx\r\n"),
-        (CHUNKED + b"1\r\nx\r\n0\r\n", b"A: b\r\n"),
-    ],
-)
-def test_slow_bodies(sent: bytes, drip: bytes, impatient: Server) -> None:
-    with impatient.connect() as connection:
-        connection.send(sent)
-        assert seconds_until_closed(connection, drip) > 0.2
-
-
-@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01", b"\x16\x03\x01"])
-def test_slow_handshakes(sent: bytes, impatient: Server) -> None:
-    with Connection(impatient.port, None) as connection:
-        connection.send(sent)
-        assert seconds_until_closed(connection) > 0.2
-
-
-@pytest.mark.parametrize("rest", [b"", b"POST /ad", HEAD + b"Content-Length: 1000\r\n\r\n{"])
-def test_each_request_has_its_own_timeout(rest: bytes, impatient: Server) -> None:
-    with impatient.connect() as connection:
-        for _ in range(8):  # longer than one timeout
-            assert connection.post(VALIDATE, GOOD).status == 200
-            assert connection.is_silent(0.05)
-        if rest:
-            connection.send(rest)
-            assert seconds_until_closed(connection) > 0.2
-        else:
-            assert connection.is_silent(1)  # the timeout of idle connections is longer
-
-
-@pytest.mark.parametrize("slow", ["waits", "hangs"])
-def test_waiting_for_policies_has_no_timeout(slow: str, impatient: Server) -> None:
-    with impatient.connect() as connection, Gate() as gate:
-        connection.request("POST", VALIDATE, gate.review(slow, uid="a"))
-        connection.send(request("POST", VALIDATE, GOOD) + HEAD)  # nor do the requests behind it
-        gate.await_policy()
-        assert connection.is_silent(1)
-        gate.open()
-        assert [connection.reply().json()["response"]["allowed"] for _ in range(2)] == [True, True]
-        assert seconds_until_closed(connection) > 0.1
-
-
-def test_a_client_that_does_not_read_is_disconnected(impatient: Server) -> None:
-    with impatient.connect() as unread:
-        unread.socket.settimeout(0.1)
-        with suppress(OSError):
-            while True:
-                unread.socket.sendall(request("GET", "/openapi.json", headers={}) * 20)
-        unread.socket.settimeout(5)
-        with suppress(OSError, EOFError):  # the last response is incomplete
-            while True:
-                unread.reply()
-    assert_serves(impatient)
-
-
-def test_closed_connections_are_counted(impatient: Server) -> None:
-    with Connection(impatient.port, None) as no_tls, impatient.connect() as no_header, impatient.connect() as no_body:
-        no_body.send(HEAD + b"Content-Length: 1000\r\n\r\n")
-        for connection in (no_tls, no_header, no_body):
-            assert connection.is_closed()
-    page = impatient.get("/metrics", ops=True).body.decode()
-    for reason in ("tls", "header", "body"):
-        assert f'webhooks_connections_closed_total{{port="reviews",reason="{reason}"}}' in page
-    assert 'webhooks_connections{port="ops"} 1.0' in page
-    assert 'webhooks_connections{port="reviews"} 0.0' in page
-
-
 # Memory.
 
 
@@ -475,3 +372,183 @@ def test_nothing_is_written_to_a_closing_connection() -> None:
         await asyncio.sleep(0)
 
     assert run(scenario) == [("b", b"2")]
+
+
+# The internals of uvicorn that the protocol uses.
+
+POST = b"POST /a?b HTTP/1.1\r\nHost: c\r\nContent-Length: 2\r\n\r\n"
+USED = {
+    *("__init__", "connection_made", "connection_lost", "data_received", "shutdown"),
+    *("pause_writing", "resume_writing", "on_response_complete", "_start_asgi_task"),
+    *("on_message_begin", "on_url", "on_header", "on_headers_complete", "on_body", "on_message_complete"),
+    *(
+        "app_state",
+        "cycle",
+        "flow",
+        "headers",
+        "loop",
+        "parser",
+        "pipeline",
+        "server_state",
+        "tasks",
+        "transport",
+        "url",
+    ),
+}
+
+
+class Base:
+    """A connection with the protocol of uvicorn, and an application that responds when it may."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, protocol: type[HttpToolsProtocol] = HttpToolsProtocol) -> None:
+        self.scopes: list[Any] = []
+        self.written: Written = []
+        self.may_respond = asyncio.Event()
+        self.state = ServerState()
+        config = uvicorn.Config(self.respond, interface="asgi3", log_config=None)
+        config.load()
+        self.protocol: Any = protocol(config, self.state, {"key": "value"}, loop)
+
+    async def respond(self, scope: Any, receive: Any, send: Any) -> None:
+        self.scopes.append(scope)
+        await self.may_respond.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    def connect(self) -> Any:
+        self.protocol.connection_made(RecordingTransport("", self.written))
+        return self.protocol
+
+    async def finish(self) -> None:
+        self.may_respond.set()
+        await asyncio.gather(*self.state.tasks)
+
+
+def on_loop(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+    """Run a test on an event loop."""
+
+    @wraps(test)
+    def run() -> None:
+        asyncio.run(test())  # type: ignore[arg-type]
+
+    return run
+
+
+@on_loop
+async def test_only_known_internals_of_uvicorn_are_used() -> None:
+    base = Base(asyncio.get_running_loop()).connect()
+    base.on_message_begin()
+    overridden = {name for name in vars(LimitedHttpProtocol) if name in vars(HttpToolsProtocol)}
+    assert used_members(http_protocol, base) | overridden - {"__doc__", "__module__"} == USED
+    assert used_members(review_protocol, base, LimitedHttpProtocol) <= {"__init__"}
+
+
+@on_loop
+async def test_uvicorn_constructor() -> None:
+    base = Base(asyncio.get_running_loop())
+    protocol = base.protocol
+    assert (protocol.transport, protocol.flow, protocol.cycle, protocol.headers) == (None, None, None, None)
+    assert (protocol.loop, protocol.server_state, protocol.tasks) == (
+        asyncio.get_running_loop(),
+        base.state,
+        base.state.tasks,
+    )
+    assert (protocol.app_state, list(protocol.pipeline)) == ({"key": "value"}, [])
+    assert isinstance(protocol.parser, httptools.HttpRequestParser)
+    assert base.state.default_headers == []
+
+
+@on_loop
+async def test_uvicorn_connections() -> None:
+    base = Base(asyncio.get_running_loop())
+    protocol = base.connect()
+    assert base.state.connections == {protocol}
+    assert isinstance(protocol.transport, RecordingTransport)
+    exchange = Exchange()
+    protocol.cycle = exchange
+    protocol.connection_lost(ConnectionResetError())
+    assert base.state.connections == set()
+    assert exchange.disconnected
+    assert protocol.parser is None
+
+
+@on_loop
+async def test_uvicorn_requests() -> None:
+    base = Base(asyncio.get_running_loop())
+    protocol = base.connect()
+    base.state.default_headers = [(b"date", b"today")]
+    protocol.data_received(POST + b"{")
+    assert (protocol.url, protocol.headers) == (b"/a?b", [(b"host", b"c"), (b"content-length", b"2")])
+    cycle = protocol.cycle
+    assert (cycle.response_complete, cycle.keep_alive, cycle.body, cycle.more_body) == (False, True, b"{", True)
+    protocol.data_received(b"}")
+    assert (cycle.body, cycle.more_body, len(base.state.tasks)) == (b"{}", False, 1)
+    await base.finish()
+    [scope] = base.scopes
+    assert (scope["path"], scope["query_string"], scope["state"]) == ("/a", b"b", {"key": "value"})
+    assert cycle.response_complete
+    sent = b"".join(data for _, data in base.written)
+    assert sent == b"HTTP/1.1 200 OK\r\ndate: today\r\ncontent-length: 0\r\n\r\n"
+
+
+@on_loop
+async def test_uvicorn_closes_connections_without_keep_alive() -> None:
+    base = Base(asyncio.get_running_loop())
+    protocol = base.connect()
+    protocol.data_received(POST + b"{}")
+    protocol.cycle.keep_alive = False
+    await base.finish()
+    assert b"connection: close" in b"".join(data for _, data in base.written)
+    assert protocol.transport.is_closing()
+
+
+@on_loop
+async def test_uvicorn_calls_on_response_complete() -> None:
+    class Recording(HttpToolsProtocol):
+        responses = 0
+
+        def on_response_complete(self) -> None:
+            self.responses += 1
+
+    base = Base(asyncio.get_running_loop(), Recording)
+    protocol = base.connect()
+    protocol.data_received(POST + b"{}")
+    await asyncio.sleep(0)
+    assert protocol.responses == 0
+    await base.finish()
+    assert protocol.responses == 1
+
+
+@on_loop
+async def test_uvicorn_queues_pipelined_requests() -> None:
+    base = Base(asyncio.get_running_loop())
+    protocol = base.connect()
+    protocol.data_received((POST + b"{}") * 2)
+    [(cycle, app)] = protocol.pipeline
+    assert protocol.flow.read_paused
+    assert (cycle is protocol.cycle, cycle.response_complete, len(base.state.tasks)) == (True, False, 1)
+    protocol.pipeline.clear()
+    protocol._start_asgi_task(cycle, app)
+    assert len(base.state.tasks) == 2
+    await base.finish()
+    assert len(base.scopes) == 2
+
+
+@on_loop
+async def test_uvicorn_flow_control() -> None:
+    protocol = Base(asyncio.get_running_loop()).connect()
+    flow, calls = protocol.flow, []
+    protocol.transport.pause_reading = lambda: calls.append("pause")
+    protocol.transport.resume_reading = lambda: calls.append("resume")
+    assert (flow.read_paused, flow.write_paused) == (False, False)
+    flow.pause_reading()
+    protocol.pause_writing()
+    assert (flow.read_paused, flow.write_paused, calls) == (True, True, ["pause"])
+    flow.resume_reading()
+    protocol.resume_writing()
+    assert (flow.read_paused, flow.write_paused, calls) == (False, False, ["pause", "resume"])
+
+
+def test_uvicorn_status_lines() -> None:
+    assert STATUS_LINE[200] == b"HTTP/1.1 200 OK\r\n"
+    assert set(range(100, 600)) <= STATUS_LINE.keys()

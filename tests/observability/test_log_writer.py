@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.app.review_metrics import MetricsSnapshot, page
+from webhooks.app import prometheus
+from webhooks.app.review_metrics import MetricsSnapshot
 from webhooks.observability import log_writer
 from webhooks.observability.log_writer import MAX_LINE, LogWriter, encode_record
 from webhooks.observability.metrics import MetricRegistry
@@ -135,7 +136,10 @@ def test_a_pipe_without_a_reader_blocks_no_caller(pipe: Pipe) -> None:
     for _ in range(MANY):
         writer.write(sent)
     assert 0 < writer.dropped < MANY
-    assert f"webhooks_dropped_total {writer.dropped}.0\n" in page(MetricsSnapshot(meters=registry.by_name)).decode()
+    assert (
+        f"webhooks_dropped_total {writer.dropped}.0\n"
+        in prometheus.render(MetricsSnapshot(registered=registry.by_name)).decode()
+    )
     writer.close()  # gives up after its timeout
     os.close(pipe.reader)
     writer.close()  # returns at once

@@ -232,7 +232,7 @@ async def respond(endpoint: Any, body: bytes) -> JsonResponse:
 
 def on_a_server(request: dict[str, Any], policies: Sequence[AnyPolicy]) -> tuple[bool, list[str], dict[str, str], Any]:
     """Return whether a server allows a request, its warnings and audit annotations, and the final object."""
-    endpoints = create_app(policies).endpoints
+    endpoints = create_app(policies).routes.by_path
     warnings: list[str] = []
     audit: dict[str, str] = {}
     for path in ("/admission/mutate", "/admission/validate"):

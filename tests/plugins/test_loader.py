@@ -178,7 +178,7 @@ def test_a_name_that_two_packages_register(folder: Path) -> None:
 def test_a_metric_with_a_name_of_the_server(folder: Path) -> None:
     context = PluginContext()
     context.metrics.counter("webhooks_reviews_total", "Mine.")
-    with pytest.raises(ConfigurationError, match="webhooks_reviews: a plugin's metric has a name of the server's own"):
+    with pytest.raises(ConfigurationError, match="webhooks_reviews: reserved: a plugin must use another metric name"):
         create_app([], context)
 
 

@@ -556,7 +556,7 @@ def test_a_removed_path_is_not_found(line: FakeConnection) -> None:
         protocol.data_received(data)
     line.flush()
     assert len(sent) == 3
-    app.endpoints_by_path.clear()
+    app.routes.by_raw_path.clear()
     protocol.data_received(data)
     line.flush()
     assert (protocol.parsed, len(sent)) == (3, 3)

@@ -1,41 +1,43 @@
-"""The end of a server as its callers meet it: nobody who calls as they should loses a review."""
+"""The shutdown of a server: clients that follow HTTP lose no review."""
 
 import os
 import signal
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
 from ..support.load import VALIDATE, Client, Load, Service, is_ready
-from ..support.servers import POLICIES, Gate, Server, await_true, review, serving
+from ..support.pairs import GOOD, assert_serves
+from ..support.servers import POLICIES, Connection, Gate, Server, await_true, request, review, serving
 
 LONG = ("--shutdown-delay", "1h")
-# Connections without requests do not end before this time.
-PATIENT = "import webhooks.server.uvicorn_server\nwebhooks.server.uvicorn_server.IDLE_AT_SHUTDOWN = 60\n"
+# Idle connections are not closed during the test.
+KEEP_IDLE = "import webhooks.server.uvicorn_server\nwebhooks.server.uvicorn_server.IDLE_AT_SHUTDOWN = 60\n"
 
-each_size = pytest.mark.parametrize("workers", [1, 2])
+for_each_size = pytest.mark.parametrize("workers", [1, 2])
 
 
 def children(server: Server) -> list[int]:
-    """The processes that it started, and those that they started."""
+    """Return the ids of the child processes of a server, and of their children."""
     parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-    found = [server.process.pid]
-    for process in found:
-        found += [child for child, parent in parents.items() if parent == process]
-    return found[1:]
+    processes = [server.process.pid]
+    for process in processes:
+        processes += [child for child, parent in parents.items() if parent == process]
+    return processes[1:]
 
 
-@each_size
-def test_it_says_at_once_that_it_ends_and_serves_on(workers: int, tmp_path: Path) -> None:
+@for_each_size
+def test_readiness_fails_at_once_while_the_server_still_serves(workers: int, tmp_path: Path) -> None:
     with serving(tmp_path, *LONG, "--workers", workers) as server, server.connect() as connection:
         assert is_ready(server)
         server.signal()
         await_true(lambda: not is_ready(server), "it is not ready")
-        await_true(lambda: not is_ready(server, ops=False), "it is not ready for its callers either")
+        await_true(lambda: not is_ready(server, ops=False), "it is not ready at the port for reviews")
         assert "[-]shutdown failed" in server.get("/readyz", ops=True).body.decode().splitlines()
         assert server.get("/livez", ops=True).status == 200
         for _ in range(4):
@@ -47,17 +49,17 @@ def test_it_says_at_once_that_it_ends_and_serves_on(workers: int, tmp_path: Path
         assert server.process.wait(5) == 0
 
 
-@each_size
-def test_answers_end_their_connections_then(workers: int, tmp_path: Path) -> None:
+@for_each_size
+def test_responses_close_their_connections_while_draining(workers: int, tmp_path: Path) -> None:
     with (
-        serving(tmp_path, "--workers", workers, policies=PATIENT + POLICIES) as server,
+        serving(tmp_path, "--workers", workers, policies=KEEP_IDLE + POLICIES) as server,
         server.connect() as used,
         server.connect() as fresh,
         server.connect() as asking,
     ):
         assert not used.post(VALIDATE, review()).closes
         server.signal()
-        await_true(lambda: not server.accepts(), "nobody is let in any more")
+        await_true(lambda: not server.accepts(), "the port is closed")
         for connection in (used, fresh):
             reply = connection.post(VALIDATE, review())
             assert reply.json()["response"]["allowed"] is True
@@ -72,16 +74,16 @@ def test_answers_end_their_connections_then(workers: int, tmp_path: Path) -> Non
         assert not [record for record in server.logs() if record["level"] not in ("info", "debug")]
 
 
-@each_size
-def test_at_a_terminal_nobody_waits_for_callers_to_learn_of_it(workers: int, tmp_path: Path) -> None:
+@for_each_size
+def test_an_interrupt_has_no_shutdown_delay(workers: int, tmp_path: Path) -> None:
     with serving(tmp_path, *LONG, "--workers", workers) as server:
         assert server.post(VALIDATE, review()).status == 200
         os.killpg(server.process.pid, signal.SIGINT)
         assert server.process.wait(5) == 0
 
 
-@each_size
-def test_what_has_not_ended_within_the_grace_is_left(workers: int, tmp_path: Path) -> None:
+@for_each_size
+def test_connections_are_closed_after_the_grace_period(workers: int, tmp_path: Path) -> None:
     with serving(tmp_path, "--grace", "300ms", "--workers", workers) as server, Gate() as gate:
         with server.connect() as connection:
             connection.request("POST", f"{VALIDATE}?timeout=30s", gate.review("waits"))
@@ -91,7 +93,7 @@ def test_what_has_not_ended_within_the_grace_is_left(workers: int, tmp_path: Pat
         server.errors.await_line("1 connections were still open after the grace period of 0.3 s")
 
 
-def test_a_coroutine_that_refuses_to_end_keeps_nobody(tmp_path: Path) -> None:
+def test_a_coroutine_that_ignores_cancellation_does_not_delay_the_shutdown(tmp_path: Path) -> None:
     stubborn = """
 
 @validating("widgets", names=["stubborn"], timeout=0.1)
@@ -108,9 +110,9 @@ async def stubborn(review):
         assert server.process.wait(5) == 0
 
 
-@each_size
-def test_a_signal_to_all_of_its_processes_is_one_to_it(workers: int, tmp_path: Path) -> None:
-    """As a service manager sends it, or a terminal."""
+@for_each_size
+def test_a_signal_to_all_processes_is_one_signal(workers: int, tmp_path: Path) -> None:
+    """Service managers and terminals send it to all processes."""
     isolated = POLICIES.replace('@validating("widgets", names=["hangs"])', '@validating("widgets", isolation=True)')
     with serving(tmp_path, "--workers", workers, policies=isolated) as server, Gate() as gate, ExitStack() as stack:
         connections = [stack.enter_context(server.connect()) for _ in range(2)]
@@ -119,7 +121,7 @@ def test_a_signal_to_all_of_its_processes_is_one_to_it(workers: int, tmp_path: P
             gate.await_policy()
         for process in [server.process.pid, *children(server)]:
             os.kill(process, signal.SIGTERM)
-        await_true(lambda: not server.accepts(), "nobody is let in any more")
+        await_true(lambda: not server.accepts(), "the port is closed")
         gate.open()
         for connection in connections:
             assert connection.reply().json()["response"]["allowed"] is True
@@ -127,25 +129,27 @@ def test_a_signal_to_all_of_its_processes_is_one_to_it(workers: int, tmp_path: P
         assert server.wait() == 0
 
 
-@each_size
-def test_nothing_is_left_when_it_is_killed(workers: int, tmp_path: Path) -> None:
+@for_each_size
+def test_no_process_remains_when_the_server_is_killed(workers: int, tmp_path: Path) -> None:
     isolated = POLICIES.replace("@image_policy", "@image_policy(isolation=True)")
     with serving(tmp_path, "--workers", workers, policies=isolated) as server:
         processes = children(server)
         assert len(processes) >= workers
         server.signal(signal.SIGKILL)
         server.wait()
-        await_true(lambda: not any(Path(f"/proc/{each}").exists() for each in processes), "they have all ended")
+        await_true(
+            lambda: not any(Path(f"/proc/{process}").exists() for process in processes), "all processes have stopped"
+        )
 
 
-KEEPER = """
-import webhooks.app.asgi
+BLOCKING = """
+import webhooks.server.process
 
-webhooks.app.asgi.DEAD_AFTER = 0.2
+webhooks.server.process.DEAD_AFTER = 0.2
 
 
-@validating("widgets", names=["keeps"])
-async def keeps(review):
+@validating("widgets", names=["blocks"])
+async def blocks(review):
     with socket.socket(socket.AF_UNIX) as gate:
         gate.connect(review.object["gate"])
         while True:
@@ -157,36 +161,107 @@ async def keeps(review):
 """
 
 
-def test_who_watches_learns_that_the_loop_is_kept(tmp_path: Path) -> None:
-    with serving(tmp_path, policies=POLICIES + KEEPER) as server, Gate() as gate, server.connect() as connection:
+def test_liveness_fails_while_the_loop_is_blocked(tmp_path: Path) -> None:
+    with serving(tmp_path, policies=POLICIES + BLOCKING) as server, Gate() as gate, server.connect() as connection:
         assert server.get("/livez", ops=True).body == b"ok"
-        connection.request("POST", VALIDATE, gate.review("keeps"))
+        connection.request("POST", VALIDATE, gate.review("blocks"))
         gate.await_policy()
-        await_true(lambda: server.get("/livez", ops=True).status == 503, "it does not live")
+        await_true(lambda: server.get("/livez", ops=True).status == 503, "liveness fails")
         assert "[-]loop failed" in server.get("/livez", ops=True).body.decode()
         assert b"webhooks_" in server.get("/metrics", ops=True).body
         gate.open()
         assert connection.reply().json()["response"]["allowed"] is True
-        await_true(lambda: server.get("/livez", ops=True).status == 200, "it lives again")
-        assert b'webhooks_policy_blocked_loop_total{policy="keeps"} 1.0' in server.get("/metrics", ops=True).body
+        await_true(lambda: server.get("/livez", ops=True).status == 200, "liveness succeeds")
+        assert b'webhooks_policy_blocked_loop_total{policy="blocks"} 1.0' in server.get("/metrics", ops=True).body
 
 
-@each_size
-def test_no_review_is_lost_when_one_of_two_servers_ends(workers: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_open_reviews_are_answered_before_the_server_stops(number: int, tmp_path: Path) -> None:
+    with serving(tmp_path) as server, Gate() as gate:
+        open_reviews = [server.connect() for _ in range(2)]
+        idle = server.connect()
+        assert_serves(idle)
+        for connection, slow in zip(open_reviews, ("waits", "hangs"), strict=True):
+            connection.request("POST", VALIDATE, gate.review(slow))
+            gate.await_policy()
+        server.signal(number)
+        assert idle.is_closed()
+        idle.close()
+        with pytest.raises(ConnectionRefusedError):
+            server.connect()
+        gate.open()
+        for connection in open_reviews:
+            reply = connection.reply()
+            assert reply.json()["response"]["allowed"] is True
+            assert reply.closes
+            assert connection.is_closed()
+            connection.close()
+        assert server.wait() == 0
+        assert server.errors.all() == []
+
+
+def test_a_policy_that_hangs_does_not_keep_the_process_alive(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, Gate() as gate:
+        with server.connect() as connection:
+            connection.request("POST", f"{VALIDATE}?timeout=1s", gate.review("hangs"))
+            gate.await_policy()
+            server.signal()
+            response = connection.reply().json()["response"]
+        assert (response["allowed"], response["status"]["code"]) == (False, 504)
+        assert server.process.wait(5) == 0
+
+
+@pytest.mark.parametrize("slow", ["waits", "hangs"])
+def test_a_second_signal_stops_the_server_at_once(slow: str, tmp_path: Path) -> None:
+    with serving(tmp_path) as server, Gate() as gate, server.connect() as connection:
+        connection.request("POST", VALIDATE, gate.review(slow))
+        gate.await_policy()
+        with server.connect() as idle:
+            server.signal()
+            assert idle.is_closed()  # so the first signal was handled
+        server.signal()
+        assert server.process.wait(5) == 0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def blocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that stops while clients are silent, send a body slowly, or wait for a policy that hangs."""
+    with (
+        serving(tmp_path_factory.mktemp("blocked"), "--grace", 10) as server,
+        Gate() as gate,
+        server.connect() as incomplete,
+        server.connect(),
+        Connection(server.port, None),
+        server.connect() as waiting,
+    ):
+        incomplete.send(request("POST", VALIDATE, GOOD)[:-10])
+        waiting.request("POST", f"{VALIDATE}?timeout=30s", gate.review("hangs"))
+        gate.await_policy()
+        server.signal()
+        yield server
+
+
+@for_each_size
+def test_no_review_is_lost_when_one_of_two_servers_stops(workers: int, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     options = ("--workers", workers, "--shutdown-delay", "500ms")
     with serving(tmp_path / "a", *options) as one, serving(tmp_path / "b") as other:
         service = Service(one, other)
-        clients = [Client(service.connect) for _ in range(4)]
-        with service.polling(), Load(clients).running() as load:
-            await_true(lambda: all(len(client.durations) > 20 for client in clients), "all of them are answered")
+        callers = [Client(service.connect) for _ in range(4)]
+        with service.polling(), Load(callers).running() as load:
+            await_true(lambda: all(len(client.durations) > 20 for client in callers), "all clients get responses")
             one.signal()
             assert one.wait() == 0
-            before = [len(client.durations) for client in clients]
+            before = [len(client.durations) for client in callers]
             await_true(
-                lambda: all(len(client.durations) > count + 20 for client, count in zip(clients, before, strict=True)),
-                "all of them are answered by the other",
+                lambda: all(len(client.durations) > count + 20 for client, count in zip(callers, before, strict=True)),
+                "all clients get responses from the other server",
             )
         print(f"{load.answered} reviews, {workers} workers")
         assert load.failures == []
+
+
+def test_clients_cannot_keep_the_process_alive(blocked: Server) -> None:
+    """The last test, because these clients have a grace period of ten seconds."""
+    assert blocked.wait() == 0

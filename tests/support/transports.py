@@ -12,6 +12,7 @@ from uvicorn.server import ServerState
 
 from webhooks.app.asgi import WebhookApp
 from webhooks.http.connections import ConnectionTable
+from webhooks.http.header_cache import HeaderCache
 from webhooks.http.protocol import WriteBatcher
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.server.review_protocol import ReviewContext, ReviewProtocol
@@ -40,6 +41,11 @@ class RecordingTransport(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return self._closing
+
+    def pause_reading(self) -> None:
+        """Do nothing: there is nothing to read."""
+
+    resume_reading = pause_reading
 
     def set_write_buffer_limits(self, high: Any = None, low: Any = None) -> None:
         """Ignore the limits: there is no buffer."""
@@ -85,7 +91,7 @@ def connected(app: WebhookApp) -> Iterator[FakeConnection]:
         async def connect() -> CountingProtocol:
             config = uvicorn.Config(app)
             config.load()
-            context = ReviewContext(app.endpoints_by_path, app.heads, app.head_cache, app.callers)
+            context = ReviewContext(app.routes.by_raw_path, app._headers, HeaderCache(), app._authenticator)
             table = ConnectionTable("reviews", Limits(), 120, MetricRegistry())
             writes = WriteBatcher(asyncio.get_running_loop())
             create = partial(CountingProtocol, context, "127.0.0.1", table, writes)

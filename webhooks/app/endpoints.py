@@ -28,7 +28,7 @@ from time import perf_counter
 from typing import Any, Generic, Protocol, TypeVar
 
 from webhooks.app.decision_log import DecisionLog, build_record
-from webhooks.app.review_metrics import Metrics, summary
+from webhooks.app.review_metrics import ReviewMetrics, verdict_label
 from webhooks.auth.client import ANONYMOUS, Client
 from webhooks.engine.dispatcher import Dispatcher, Verdict
 from webhooks.engine.invocation import Result
@@ -74,7 +74,7 @@ class Endpoint(Generic[R]):
         self,
         kind: Kind,
         dispatcher: Dispatcher,
-        metrics: Metrics,
+        metrics: ReviewMetrics,
         decision_log: DecisionLog | None = None,
         only: AnyPolicy | None = None,
     ) -> None:
@@ -129,7 +129,7 @@ class Endpoint(Generic[R]):
             response = error_response(500, "a policy failed; see the server's log")
         else:
             response = JsonResponse(200, self._codec.encode(review, verdict.outcome, verdict.patch))
-        name, code = summary(verdict)
+        name, code = verdict_label(verdict)
         self._record(review, verdict, name, code, client, started)
         for result in verdict.results:
             if result.failure is not None:
@@ -211,7 +211,7 @@ class Endpoint(Generic[R]):
 class AuditEndpoint:
     """The path for audit events, which are counted."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: ReviewMetrics) -> None:
         self._metrics = metrics
 
     def answer(
@@ -248,7 +248,7 @@ _POLICY_PATHS: Mapping[str, str] = {"mutating": "/admission/mutate", "validating
 
 
 def build_endpoints(
-    dispatcher: Dispatcher, metrics: Metrics, decision_log: DecisionLog | None = None
+    dispatcher: Dispatcher, metrics: ReviewMetrics, decision_log: DecisionLog | None = None
 ) -> Mapping[str, AnyEndpoint]:
     """Build the endpoints of a server by their paths.
 

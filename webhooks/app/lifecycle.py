@@ -1,4 +1,4 @@
-"""The end of a server, phase by phase: callers learn that it ends before they notice."""
+"""The phases of a server, from serving to its end. Clients are moved to other servers before connections are closed."""
 
 import asyncio
 import signal
@@ -7,59 +7,59 @@ from enum import IntEnum
 
 
 class Phase(IntEnum):
-    """How far the end of a server has come."""
+    """The phases, in order."""
 
     SERVING = 0
-    LEAVING = 1
-    """It serves as before, but says that it is not ready, so that callers are sent elsewhere."""
+    TERMINATING = 1
+    """The server still serves, but reports that it is not ready, so that clients are sent to other servers."""
     DRAINING = 2
-    """It lets nobody in, and each connection ends with its next answer."""
-    ENDED = 3
-    """It waits for nobody any more."""
+    """The server accepts no connections, and closes each connection after its next response."""
+    STOPPED = 3
+    """The server waits no longer."""
 
 
 class Lifecycle:
-    """The life of a server, which only goes forward.
+    """The current phase of a server. It only advances.
 
     Attributes:
-        phase: the one it is in.
+        phase: the current phase.
     """
 
     def __init__(self) -> None:
         self.phase = Phase.SERVING
-        self._calls: list[tuple[Phase, Callable[[], object]]] = []
+        self._callbacks: list[tuple[Phase, Callable[[], object]]] = []
 
-    def at(self, phase: Phase, call: Callable[[], object]) -> None:
-        """Have this called when a phase is reached; at once where it has been."""
+    def on(self, phase: Phase, callback: Callable[[], object]) -> None:
+        """Call a function when a phase is reached; at once if it was reached before."""
         if self.phase >= phase:
-            call()
+            callback()
         else:
-            self._calls.append((phase, call))
+            self._callbacks.append((phase, callback))
 
     def advance(self, phase: Phase) -> None:
-        """Go on to a phase, through those before it; nowhere where it has been reached."""
+        """Advance to a phase, through all phases before it. Do nothing if it was reached before."""
         while self.phase < phase:
             self.phase = Phase(self.phase + 1)
-            for when, call in self._calls:
-                if when is self.phase:
-                    call()
+            for trigger, callback in self._callbacks:
+                if trigger is self.phase:
+                    callback()
 
-    def heed_signals(self, delay: float) -> None:
-        """Live as the signals of this process say, on the loop that runs.
+    def handle_signals(self, delay: float) -> None:
+        """Advance on SIGTERM and SIGINT. Requires a running loop.
 
-        SIGTERM comes from those who also send callers elsewhere, and leaves them some time for that. SIGINT comes from
-        a terminal, where somebody waits. The second signal, whichever it is, ends everything at once.
+        SIGTERM comes from an orchestrator, which needs some time to send clients elsewhere. SIGINT comes from a
+        terminal, so it has no delay. A second signal of either kind stops the server at once.
 
         Args:
-            delay: seconds from SIGTERM until nobody is let in any more.
+            delay: seconds from SIGTERM to `Phase.DRAINING`.
         """
         loop = asyncio.get_running_loop()
         for number, seconds in ((signal.SIGTERM, delay), (signal.SIGINT, 0.0)):
-            loop.add_signal_handler(number, self._asked_to_end, seconds)
+            loop.add_signal_handler(number, self._terminate, seconds)
 
-    def _asked_to_end(self, delay: float) -> None:
+    def _terminate(self, delay: float) -> None:
         if self.phase > Phase.SERVING:
-            self.advance(Phase.ENDED)
+            self.advance(Phase.STOPPED)
             return
-        self.advance(Phase.LEAVING)
+        self.advance(Phase.TERMINATING)
         asyncio.get_running_loop().call_later(delay, self.advance, Phase.DRAINING)

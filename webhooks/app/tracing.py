@@ -1,6 +1,6 @@
-"""Tracing by OpenTelemetry: a span for every review, which goes on with its caller's trace, and one for every policy.
+"""Tracing by OpenTelemetry: a span for each review, within the trace of its client, and one for each call of a policy.
 
-It needs the extra ``tracing``. Where spans go, and which, is told by the standard ``OTEL_*`` environment variables.
+Requires the extra ``tracing``. The standard ``OTEL_*`` environment variables configure the exporter and the sampling.
 """
 
 import asyncio
@@ -31,88 +31,98 @@ from webhooks.observability.metrics import MetricRegistry
 from webhooks.policy.model import AnyPolicy
 from webhooks.reviews.codec import ReviewSummary
 
-_PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_PROTOCOL_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _PROTOCOL = "http/protobuf"
-_PATIENCE = 2.0  # seconds for the last spans to be sent
+_CLOSE_TIMEOUT = 2.0  # seconds to send the last spans
+_ATTRIBUTES = (*ReviewSummary.__struct_fields__, "kind", "verdict", "code", "message", "client")
 
 
-class _Headers(Getter[Mapping[bytes, bytes]]):
-    """Finds what is told of the caller's trace among a request's headers."""
+class _HeaderGetter(Getter[Mapping[bytes, bytes]]):
+    """Reads the trace context from the headers of a request."""
 
     def get(self, carrier: Mapping[bytes, bytes], key: str) -> list[str] | None:
-        """The values of a header."""
+        """Return the values of a header."""
         value = carrier.get(key.lower().encode())
         return None if value is None else [value.decode("latin-1")]
 
     def keys(self, carrier: Mapping[bytes, bytes]) -> list[str]:
-        """The names of all headers."""
+        """Return the names of all headers."""
         return [name.decode("latin-1") for name in carrier]
 
 
-_headers = _Headers()
+_header_getter = _HeaderGetter()
 
 
 class Tracing:
-    """What makes the spans of one process.
+    """Traces the reviews of one process.
 
     Args:
-        processor: what takes those that have ended.
+        processor: processes finished spans.
     """
 
     def __init__(self, processor: SpanProcessor) -> None:
         self._processor = processor
-        provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
+        provider = TracerProvider(resource=_create_resource(), shutdown_on_exit=False)
         provider.add_span_processor(processor)
         self._tracer = provider.get_tracer("webhooks")
 
     @classmethod
-    def told(cls) -> "Tracing":
-        """Tracing as the environment tells it.
+    def from_environment(cls) -> "Tracing":
+        """Configure tracing by the environment variables.
 
         Raises:
-            ConfigurationError: it tells something else than is there.
+            ConfigurationError: a variable is invalid, or requires a package that is not installed.
         """
-        for name in _PROTOCOLS:
+        for name in _PROTOCOL_VARIABLES:
             if os.environ.get(name, _PROTOCOL) != _PROTOCOL:
-                raise ConfigurationError(f"{name} is {os.environ[name]!r}: traces are sent by {_PROTOCOL} alone")
+                raise ConfigurationError(f"{name}: {os.environ[name]!r} is not supported: use {_PROTOCOL}")
         try:
             return cls(BatchSpanProcessor(OTLPSpanExporter()))
         except (OSError, ValueError) as error:
-            raise ConfigurationError(f"--tracing: the OTEL_* variables cannot be followed: {error}") from None
+            raise ConfigurationError(f"--tracing: an OTEL_* variable is invalid: {error}") from None
 
     async def close(self) -> None:
-        """Send what is left, if somebody takes it soon."""
-        ending = threading.Thread(target=self._processor.shutdown, daemon=True)
-        ending.start()
-        await asyncio.to_thread(ending.join, _PATIENCE)
+        """Send the remaining spans, within a time limit."""
+        closing = threading.Thread(target=self._processor.shutdown, daemon=True)
+        closing.start()
+        await asyncio.to_thread(closing.join, _CLOSE_TIMEOUT)
 
-    def endpoints(self, endpoints: Mapping[str, AnyEndpoint]) -> Mapping[str, AnyEndpoint]:
-        """The endpoints by their paths, with a span around each review."""
+    def trace_endpoints(self, endpoints: Mapping[str, AnyEndpoint]) -> Mapping[str, AnyEndpoint]:
+        """Return endpoints by path that create a span for each review."""
         return {
             path: TracedEndpoint(path, endpoint, self._tracer) if isinstance(endpoint, Endpoint) else endpoint
             for path, endpoint in endpoints.items()
         }
 
-    def journal(self, journal: DecisionLog | None) -> DecisionLog:
-        """A journal which tells what is written down to spans too."""
-        return TracedJournal(journal)
+    def trace_decisions(self, decision_log: DecisionLog | None) -> DecisionLog:
+        """Return a decision log that also adds each decision to the span of its review."""
+        return TracedDecisionLog(decision_log)
 
-    def runner(
-        self, policies: Iterable[AnyPolicy], paced: Callable[[str, InlineState], None], meters: MetricRegistry
-    ) -> "TracedRunner":
-        """A runner, with a span around each call of a policy."""
-        return TracedRunner(policies, paced, meters, self._tracer)
+    def create_executor(
+        self,
+        policies: Iterable[AnyPolicy],
+        on_mode_change: Callable[[str, InlineState], None],
+        metrics: MetricRegistry,
+    ) -> "TracedExecutor":
+        """Create an executor that creates a span for each call of a policy."""
+        return TracedExecutor(policies, on_mode_change, metrics, self._tracer)
 
 
-def _resource() -> Resource:
-    """What the spans come from, as far as the environment does not tell it."""
-    told = Resource.create()
-    nameless = str(told.attributes[SERVICE_NAME]).startswith("unknown_service")
-    return told.merge(Resource({SERVICE_NAME: "cluster-webhooks"})) if nameless else told
+def _create_resource() -> Resource:
+    """Describe this server, with the default name unless a variable sets one."""
+    resource = Resource.create()
+    is_unnamed = str(resource.attributes[SERVICE_NAME]).startswith("unknown_service")
+    return resource.merge(Resource({SERVICE_NAME: "cluster-webhooks"})) if is_unnamed else resource
 
 
 class TracedEndpoint:
-    """An endpoint with a span around each review, in which everything is done for it."""
+    """An endpoint that creates a span for each review.
+
+    Args:
+        path: the path of the endpoint.
+        endpoint: the endpoint.
+        tracer: creates the spans.
+    """
 
     def __init__(self, path: str, endpoint: Endpoint[Any], tracer: Tracer) -> None:
         self._path = path
@@ -122,8 +132,8 @@ class TracedEndpoint:
     def answer(
         self, body: bytes, query: bytes, client: Client = ANONYMOUS, headers: Mapping[bytes, bytes] = NO_HEADERS
     ) -> JsonResponse | Awaitable[JsonResponse]:
-        """Answer a review as the endpoint does."""
-        context = propagate.extract(headers, Context(), _headers)
+        """Answer a review within a span."""
+        context = propagate.extract(headers, Context(), _header_getter)
         span = self._tracer.start_span(
             f"POST {self._path}",
             context,
@@ -131,89 +141,94 @@ class TracedEndpoint:
             {"http.request.method": "POST", "http.route": self._path},
         )
         with trace.use_span(span):
-            answer = self._endpoint.answer(body, query, client, headers)
-        if isinstance(answer, JsonResponse):
-            return _ended(span, answer)
-        return self._later(span, answer)
+            response = self._endpoint.answer(body, query, client, headers)
+        if isinstance(response, JsonResponse):
+            return _finish(span, response)
+        return self._answer_later(span, response)
 
     def reject(self, malformed: MalformedReview, body: bytes, client: Client = ANONYMOUS) -> JsonResponse:
-        """Answer a body that is not acceptable, of which there is nothing to trace."""
+        """Respond to a body that is not a valid review, without a span."""
         return self._endpoint.reject(malformed, body, client)
 
-    async def _later(self, span: Span, answer: Awaitable[JsonResponse]) -> JsonResponse:
+    async def _answer_later(self, span: Span, response: Awaitable[JsonResponse]) -> JsonResponse:
         with trace.use_span(span):
-            return _ended(span, await answer)
+            return _finish(span, await response)
 
 
-def _ended(span: Span, answer: JsonResponse) -> JsonResponse:
-    span.set_attribute("http.response.status_code", answer.code)
-    if answer.code >= 500:
+def _finish(span: Span, response: JsonResponse) -> JsonResponse:
+    span.set_attribute("http.response.status_code", response.code)
+    if response.code >= 500:
         span.set_status(StatusCode.ERROR)
     span.end()
-    return answer
+    return response
 
 
-class TracedJournal(DecisionLog):
-    """Tells the span of a review what is told in its record, and the record which trace it is part of.
+class TracedDecisionLog(DecisionLog):
+    """Adds decisions to the spans of their reviews, and the ids of the traces to the decision log.
 
     Args:
-        journal: where records are written; None for nowhere.
+        decision_log: the decision log; None for no log.
     """
 
-    def __init__(self, journal: DecisionLog | None) -> None:
-        self._journal = journal
+    def __init__(self, decision_log: DecisionLog | None) -> None:
+        self._decision_log = decision_log
 
-    def is_enabled_for(self, label: str) -> bool:
-        """Whether somebody wants a record of reviews that come to this."""
-        return trace.get_current_span().is_recording() or (
-            self._journal is not None and self._journal.is_enabled_for(label)
-        )
+    def is_enabled_for(self, verdict: str) -> bool:
+        """Return whether the span or the decision log records reviews with this verdict."""
+        return trace.get_current_span().is_recording() or self._is_logged(verdict)
+
+    def _is_logged(self, verdict: str) -> bool:
+        return self._decision_log is not None and self._decision_log.is_enabled_for(verdict)
 
     def write(self, record: DecisionRecord) -> None:
-        """Tell the span, and write the record down."""
+        """Add a decision to the span and to the decision log."""
         span = trace.get_current_span()
-        for field in _TOLD:
-            value = getattr(record, field)
+        for name in _ATTRIBUTES:
+            value = getattr(record, name)
             if value:
-                span.set_attribute(f"webhooks.{field}", value)
-        if self._journal is not None and self._journal.is_enabled_for(record.verdict):
-            found = span.get_span_context()
-            if found.is_valid:
-                record.trace_id = trace.format_trace_id(found.trace_id)
-            self._journal.write(record)
+                span.set_attribute(f"webhooks.{name}", value)
+        if self._decision_log is not None and self._decision_log.is_enabled_for(record.verdict):
+            context = span.get_span_context()
+            if context.is_valid:
+                record.trace_id = trace.format_trace_id(context.trace_id)
+            self._decision_log.write(record)
 
 
-_TOLD = (*ReviewSummary.__struct_fields__, "kind", "verdict", "code", "message", "client")
+class TracedExecutor(PolicyExecutor):
+    """An executor that creates a span for each call of a policy. A policy can add its own spans to it.
 
-
-class TracedRunner(PolicyExecutor):
-    """A runner with a span around each call of a policy, in which the policy makes its own."""
+    Args:
+        policies: see `PolicyExecutor`.
+        on_mode_change: see `PolicyExecutor`.
+        metrics: see `PolicyExecutor`.
+        tracer: creates the spans.
+    """
 
     def __init__(
         self,
         policies: Iterable[AnyPolicy],
-        paced: Callable[[str, InlineState], None],
-        meters: MetricRegistry,
+        on_mode_change: Callable[[str, InlineState], None],
+        metrics: MetricRegistry,
         tracer: Tracer,
     ) -> None:
-        super().__init__(policies, paced, meters)
+        super().__init__(policies, on_mode_change, metrics)
         self._tracer = tracer
 
     def run_inline(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
-        """Run a policy here and now."""
-        with self._span(policy) as told:
-            return told(super().run_inline(policy, review, deadline))
+        """Call a policy inline, within a span."""
+        with self._span(policy) as finish:
+            return finish(super().run_inline(policy, review, deadline))
 
     async def run(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
-        """Run a policy, wherever it belongs, until the deadline at most."""
+        """Call a policy within a span."""
         if self.are_inline((policy,)):
-            return await super().run(policy, review, deadline)  # which comes to `run_inline`
-        with self._span(policy) as told:
-            return told(await super().run(policy, review, deadline))
+            return await super().run(policy, review, deadline)  # calls `run_inline`
+        with self._span(policy) as finish:
+            return finish(await super().run(policy, review, deadline))
 
     @contextmanager
     def _span(self, policy: AnyPolicy) -> Iterator[Callable[[Result], Result]]:
-        """A span that is to be told what came of the call; it is not where the policy is stopped and run again."""
+        """Create a span, and yield a function that adds the result. It is not called if the policy is interrupted."""
         with self._tracer.start_as_current_span(
             f"policy {policy.name}",
             attributes={"webhooks.policy": policy.name, "webhooks.outcome": "stopped"},
@@ -221,10 +236,10 @@ class TracedRunner(PolicyExecutor):
             set_status_on_exception=False,
         ) as span:
 
-            def told(result: Result) -> Result:
+            def finish(result: Result) -> Result:
                 span.set_attribute("webhooks.outcome", result.name)
                 if result.failure is not None:
                     span.set_status(StatusCode.ERROR, result.name)
                 return result
 
-            yield told
+            yield finish

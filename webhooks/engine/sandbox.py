@@ -61,7 +61,7 @@ def resident_memory() -> int:
 
 
 def _forbid_processes() -> None:
-    """Forbid to create processes, but not threads. RLIMIT_NPROC does not help: it counts all processes of the user."""
+    """Forbid to create processes, but not threads. RLIMIT_NPROC is no use: it counts all processes of the user."""
     machine = os.uname().machine
     if machine not in _MACHINES:
         raise OSError(errno.ENOSYS, f"new processes cannot be forbidden on {machine}")

@@ -91,9 +91,9 @@ class AdmissionReview(msgspec.Struct, eq=False):
     _object: LazyObject
     _old_object: LazyObject
     _target: LazyObject
-    _copy: Any = msgspec.UNSET
-    _old_copy: Any = msgspec.UNSET
-    _indexes: list[ContainerIndex] = []
+    _draft: Any = msgspec.UNSET
+    _old_draft: Any = msgspec.UNSET
+    _specs: list[ContainerIndex] = []
     _user: User | None = None
     object_accessed: bool = False
 
@@ -147,22 +147,22 @@ class AdmissionReview(msgspec.Struct, eq=False):
     @property
     def object(self) -> Any:
         """The object as it would be stored, to read and to change. This policy's own copy; None on DELETE."""
-        if self._copy is msgspec.UNSET:
+        if self._draft is msgspec.UNSET:
             self.object_accessed = True
-            self._copy = copy_on_write(self._object.borrow())
+            self._draft = copy_on_write(self._object.borrow())
             if self._target is self._object:
-                self._resolve_containers()
-        return self._copy
+                self._find_specs()
+        return self._draft
 
     @property
     def old_object(self) -> Any:
         """The object as it is stored now. This policy's own copy; None on CREATE and CONNECT."""
-        if self._old_copy is msgspec.UNSET:
+        if self._old_draft is msgspec.UNSET:
             self.object_accessed = True
-            self._old_copy = copy_on_write(self._old_object.borrow())
+            self._old_draft = copy_on_write(self._old_object.borrow())
             if self._target is self._old_object:
-                self._resolve_containers()
-        return self._old_copy
+                self._find_specs()
+        return self._old_draft
 
     @property
     def target(self) -> Any:
@@ -209,14 +209,14 @@ class AdmissionReview(msgspec.Struct, eq=False):
         Raises:
             ValueError: the object is so malformed that a container could hide in it.
         """
-        copy = self._target_copy
-        if copy is not msgspec.UNSET:
-            result = find_containers(copy) if copy is not None else []
+        draft = self._target_draft
+        if draft is not msgspec.UNSET:
+            found = find_containers(draft) if draft is not None else []
         else:
-            result = self._target.containers(lambda: self.target)
-            if result:
-                self._indexes.append(result[0]._index)
-        return _without(result, except_images) if except_images else result
+            found = self._target.containers(lambda: self.target)
+            if found:
+                self._specs.append(found[0]._index)
+        return _without(found, except_images) if except_images else found
 
     def images(self, *, except_images: Collection[str] = ()) -> list[Image]:
         """Return every image that the `target` uses: those of its `containers`, and of volumes filled from images.
@@ -227,10 +227,10 @@ class AdmissionReview(msgspec.Struct, eq=False):
         Raises:
             ValueError: the object is so malformed that an image could hide in it.
         """
-        copy = self._target_copy
-        volumes = self._target.image_volumes() if copy is msgspec.UNSET else find_image_volumes(copy or {})
-        result = [*self.containers(), *volumes]
-        return _without(result, except_images) if except_images else result
+        draft = self._target_draft
+        volumes = self._target.image_volumes() if draft is msgspec.UNSET else find_image_volumes(draft or {})
+        found = [*self.containers(), *volumes]
+        return _without(found, except_images) if except_images else found
 
     def pod(self) -> dict[str, Any] | None:
         """Return the pod in the `target`, or its pod template, with ``metadata`` and ``spec``: this policy's own copy.
@@ -261,13 +261,13 @@ class AdmissionReview(msgspec.Struct, eq=False):
         return AdmissionReview(self._envelope, self._object, self._old_object, self._target)
 
     @property
-    def _target_copy(self) -> Any:
-        return self._old_copy if self.operation == "DELETE" else self._copy
+    def _target_draft(self) -> Any:
+        return self._old_draft if self.operation == "DELETE" else self._draft
 
-    def _resolve_containers(self) -> None:
+    def _find_specs(self) -> None:
         """Resolve the containers that the policy already has, before it can move them in its copy."""
-        for index in self._indexes:
-            index.resolve(self._target_copy)
+        for specs in self._specs:
+            specs.resolve(self._target_draft)
 
 
 def _without(images: Iterable[ImageT], patterns: Collection[str]) -> list[ImageT]:
@@ -283,7 +283,7 @@ def introduced(
     """Return the violations that a request adds to those of the stored object.
 
     An object that breaks a rule which is newer than the object must still be scaled down, labelled, and released from
-    its finalizers. So violations that an UPDATE leaves unchanged do not count.
+    its finalizers. So an UPDATE is not blamed for what it leaves unchanged.
 
     Args:
         review: the request.
@@ -296,12 +296,12 @@ def introduced(
     """
     if review.operation == "DELETE":
         return []
-    current = list(violations(review, *args, **kwargs))
-    previous = review.previous if current else None
+    found = list(violations(review, *args, **kwargs))
+    previous = review.previous if found else None
     if previous is None:
-        return current
-    stored = set(violations(previous, *args, **kwargs))
-    return [violation for violation in current if violation not in stored]
+        return found
+    known = set(violations(previous, *args, **kwargs))
+    return [violation for violation in found if violation not in known]
 
 
 def deny_new(
@@ -318,8 +318,8 @@ def deny_new(
         args: further positional arguments for `violations`.
         kwargs: keyword arguments for `violations`.
     """
-    new = introduced(review, violations, *args, **kwargs)
-    return Deny("; ".join(new)) if new else Allow()
+    found = introduced(review, violations, *args, **kwargs)
+    return Deny("; ".join(found)) if found else Allow()
 
 
 def object_of(review: AdmissionReview) -> LazyObject:

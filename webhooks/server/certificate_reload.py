@@ -1,113 +1,102 @@
-"""Certificates are exchanged while the server serves: it follows the files, and renews those of its own.
+"""Reloads certificates while the server runs, and renews those of the development CA.
 
-Loading a certificate into a context that is in use breaks its handshakes if the files are half written, or of two
-pairs. So a fresh context is made and tried, and stands in for the listener's in the handshakes that begin then: in the
-callback for the server's name, which is called for callers that give no name too.
+Loading files into a context that is in use would break handshakes while the files are incomplete or do not match. So a
+new context is loaded and checked. The callback for the server name, which runs in handshakes without a name too, then
+uses it instead of the context of the listener.
 """
 
 import logging
 import ssl
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 from webhooks import certificates
 from webhooks.app.review_metrics import MetricsSnapshot
 from webhooks.errors import ConfigurationError
 from webhooks.server import tls
-from webhooks.settings import Settings
+from webhooks.server.tls import LoadedTls, TlsFiles
 from webhooks.watch import FileWatcher, LastError, run_periodically
 
 logger = logging.getLogger("webhooks.server")
 
-_LOOK = 1.0  # seconds between the times that the files are looked at, which takes 30 us
-_RENEWAL = 60.0  # seconds between the times that renewal is thought of
-
-
-@contextmanager
-def renewing(settings: Settings) -> Iterator[tls.Files]:
-    """The files that the settings name; our own are made, and are renewed for as long as the block lasts.
-
-    Of the processes of a server, one does this.
-
-    Raises:
-        ConfigurationError: they cannot be made.
-    """
-    files = tls.Files.told(settings)
-    own = files.ca is not None
-    if own:
-        tls.check_callers(files)
-        certificates.ensure(settings.certs_dir, names=_names(settings.host))
-    with run_periodically(Renewer(settings.certs_dir).renew_if_due, _RENEWAL, "certificates") if own else nullcontext():
-        yield files
-
-
-def _ignore(authorities: Sequence[bytes]) -> None:
-    """Nobody is there yet whom it concerns."""
-
-
-def _names(host: str) -> list[str]:
-    return [] if host in ("0.0.0.0", "::", "") else [host]  # noqa: S104
+_POLL_INTERVAL = 1.0  # seconds; a poll takes 30 us
+_RENEWAL_INTERVAL = 60.0  # seconds between two checks whether a renewal is due
 
 
 class CertificateReloader:
-    """A listener's context that follows files, which anybody may replace at any time.
+    """The TLS context of a listener whose files may be replaced at any time.
 
     Args:
         files: the files.
-        tally: where it notes when certificates end, and how often it could not take them over.
+        snapshot: records when certificates expire, and failed reloads.
 
     Attributes:
-        context: what the listener is given; it stays the same.
+        context: the context for the listener. It is never replaced.
 
     Raises:
-        ConfigurationError: a file is missing, or is not what it must be.
+        ConfigurationError: a file cannot be read or is invalid.
     """
 
-    def __init__(self, files: tls.Files, tally: MetricsSnapshot) -> None:
+    def __init__(self, files: TlsFiles, snapshot: MetricsSnapshot) -> None:
         self._files = files
-        self._tally = tally
-        self._distrust: Callable[[Sequence[bytes]], None] = _ignore
-        self._changes = FileWatcher(self._present, lambda: tls.fresh(files), self._exchange, self._refuse)
-        self._take(tls.fresh(files))
-        self.context = tls.bare(files)
-        self.context.sni_callback = self._stand_in
+        self._snapshot = snapshot
+        self._on_ca_removed: Callable[[Sequence[bytes]], None] | None = None
+        self._watcher = FileWatcher(lambda: files.paths, lambda: tls.load(files), self._reload, self._report)
+        self._use(tls.load(files))
+        self.context = tls.create_context(files)
+        self.context.sni_callback = self._set_context
 
-    def _stand_in(self, connection: ssl.SSLObject, _name: str | None, _listener: ssl.SSLContext) -> None:
+    def _set_context(self, connection: ssl.SSLObject, _name: str | None, _listener: ssl.SSLContext) -> None:
         connection.context = self._current
 
-    def at_distrust(self, action: Callable[[Sequence[bytes]], None]) -> None:
-        """Have this called, in any thread, when one of the callers' authorities is gone, with those that are left."""
-        self._distrust = action
-
-    def _take(self, fresh: tls.Fresh) -> None:
-        self._current, self._authorities = fresh.context, fresh.authorities
-        self._tally.certificates = fresh.ends
+    def on_ca_removed(self, callback: Callable[[Sequence[bytes]], None]) -> None:
+        """Call a function with the remaining CAs of clients when one was removed. It is called in any thread."""
+        self._on_ca_removed = callback
 
     @contextmanager
-    def looking(self) -> Iterator["CertificateReloader"]:
-        """Have it look at the files for as long as the block lasts."""
-        with run_periodically(self.look, _LOOK, "certificates"):
+    def watching(self) -> Iterator["CertificateReloader"]:
+        """Reload the files when they change, within the block."""
+        with run_periodically(self.poll, _POLL_INTERVAL, "certificates"):
             yield self
 
-    def look(self) -> None:
-        """Take over what the files hold, if that is new and good."""
-        self._changes.poll()
+    def poll(self) -> None:
+        """Check once whether the files changed."""
+        self._watcher.poll()
 
-    def _exchange(self, fresh: tls.Fresh) -> None:
-        gone = set(self._authorities) - set(fresh.authorities)
-        self._take(fresh)
-        if gone:
-            self._distrust(fresh.authorities)
-        logger.info("certificates are taken over from %s", self._files.certificate)
+    def _use(self, loaded: LoadedTls) -> None:
+        self._current, self._client_cas = loaded.context, loaded.client_cas
+        self._snapshot.certificate_expiry = loaded.expiry
 
-    def _refuse(self, error: ConfigurationError) -> None:
-        self._tally.reload_failures += 1
-        logger.error("certificates are not taken over, and those from before serve on: %s", error)
+    def _reload(self, loaded: LoadedTls) -> None:
+        is_removed = bool(set(self._client_cas) - set(loaded.client_cas))
+        self._use(loaded)
+        if is_removed and self._on_ca_removed is not None:
+            self._on_ca_removed(loaded.client_cas)
+        logger.info("certificates were reloaded from %s", self._files.certificate)
 
-    def _present(self) -> list[Path]:
-        files = self._files
-        return [path for path in (files.certificate, files.key, files.ca, files.client_ca) if path is not None]
+    def _report(self, error: ConfigurationError) -> None:
+        self._snapshot.certificate_reload_failures += 1
+        logger.error("certificates are not reloaded, and the previous ones stay in use: %s", error)
+
+
+@contextmanager
+def renew_certificates(directory: Path, host: str) -> Iterator[None]:
+    """Issue the certificates of a development CA if necessary, and renew them within the block.
+
+    One process of a server does this.
+
+    Args:
+        directory: see `webhooks.certificates.ensure`.
+        host: the address that the server listens on.
+
+    Raises:
+        ConfigurationError: they cannot be issued.
+    """
+    names = [] if host in ("0.0.0.0", "::", "") else [host]  # noqa: S104  # addresses that clients cannot use
+    certificates.ensure(directory, names=names)
+    with run_periodically(Renewer(directory).renew_if_due, _RENEWAL_INTERVAL, "certificate renewal"):
+        yield
 
 
 class Renewer:

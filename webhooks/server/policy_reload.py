@@ -1,121 +1,124 @@
-"""Policies are exchanged while the server serves: it follows their files, and the configuration that names them."""
+"""Reloads policies and the configuration that lists them while the server runs."""
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from webhooks.app.asgi import WebhookApp
-from webhooks.app.review_metrics import REFUSED
+from webhooks.app.ops_routes import RELOAD_FAILING
 from webhooks.config import file
 from webhooks.config.file import Configuration
 from webhooks.errors import ConfigurationError
-from webhooks.plugins import loader
-from webhooks.plugins.loader import PluginContext
-from webhooks.policy import loader as loading
+from webhooks.observability.metrics import MetricRegistry
+from webhooks.policy import loader
 from webhooks.policy.model import AnyPolicy
 from webhooks.policy.registry import Registry
-from webhooks.settings import Settings
 from webhooks.watch import FileWatcher, run_periodically
 
 logger = logging.getLogger("webhooks.server")
 
-_LOOK = 1.0  # seconds between the times that the files are looked at
+_POLL_INTERVAL = 1.0  # seconds
 
 
 class PolicyReloader:
-    """Policies that follow files, which anybody may replace at any time: all of them are, or none.
+    """Loads policies, and loads all of them again when a file changes. The policies of plugins stay.
 
     Args:
-        settings: which name the files.
-        site: what plugins are given; their policies stay as they are.
+        sources: the files, folders and bundled policies to load, see `webhooks.policy.loader.load`.
+        configuration: the configuration with further policies; None for none.
+        load_plugins: loads the policies of plugins. It is called once, after the files were loaded.
+        metrics: the registry for the metrics.
 
     Attributes:
-        registry: the policies, as the files had them at the beginning.
+        registry: the policies that were loaded first.
 
     Raises:
-        ConfigurationError: something does not load, or does not fit together.
+        ConfigurationError: a file cannot be loaded, or policies contradict each other.
     """
 
-    def __init__(self, settings: Settings, site: PluginContext) -> None:
-        self._settings = _absolute(settings)
-        self._reloads = site.metrics.counter(
-            "webhooks_policy_reloads_total",
-            "Changes of policies or their configuration, by whether they were taken over, in each process.",
-            ("result",),
+    def __init__(
+        self,
+        sources: Iterable[str],
+        configuration: Configuration | None,
+        load_plugins: Callable[[], Sequence[AnyPolicy]],
+        metrics: MetricRegistry,
+    ) -> None:
+        # Absolute paths, because a policy may change the working directory.
+        self._sources = [name if name.startswith(loader.LIBRARY) else str(Path(name).absolute()) for name in sources]
+        self._configuration = None if configuration is None else _with_absolute_paths(configuration)
+        self._reloads = metrics.counter(
+            "webhooks_policy_reloads_total", "Reloads of changed policies, by result.", ("result",)
         )
-        for result in ("taken", "refused"):
+        for result in ("success", "failure"):
             self._reloads.add(result, amount=0)
-        self._refused = site.metrics.gauge(
-            REFUSED, "Processes whose policies are older than what is in the files, which they could not take over."
+        self._failing = metrics.gauge(
+            RELOAD_FAILING, "Processes whose policies are older than the files, which could not be loaded."
         )
-        self._refused.set(0)
-        self._configuration: Configuration | None = None
-        self._find()
-        self._changes = FileWatcher(self._files, self._build, self._exchange, self._refuse)
+        self._failing.set(0)
+        self._watcher = FileWatcher(self._files, self._reload, self._use, self._report)
         policies = self._load()
-        self._plugins = [] if settings.admission_config is None else loader.load(settings.admission_config, site)
-        self.registry = self._registry(policies)
+        self._plugins = load_plugins()
+        self.registry = self._build_registry(policies)
 
     @contextmanager
-    def looking(self, app: WebhookApp) -> Iterator[None]:
-        """Have an application, on whose loop this is called, answer by what is in the files while the block lasts."""
-        self._app, self._loop = app, asyncio.get_running_loop()
-        with run_periodically(self._changes.poll, _LOOK, "policies"):
+    def watching(self, replace_policies: Callable[[Registry], Coroutine[Any, Any, None]]) -> Iterator[None]:
+        """Reload the policies when files change, within the block. Requires a running loop.
+
+        Args:
+            replace_policies: replaces the policies in use. It is called on the loop.
+        """
+        self._replace_policies, self._loop = replace_policies, asyncio.get_running_loop()
+        with run_periodically(self._watcher.poll, _POLL_INTERVAL, "policies"):
             yield
 
-    def _find(self) -> None:
-        """Read the configuration, to know which files there are."""
-        if self._settings.config is not None:
-            before, self._configuration = self._configuration, file.read(self._settings.config)
-            if before is not None and before.settings != self._configuration.settings:
-                logger.warning("%s: what it says of the server holds from the next start on", before.file)
-
     def _files(self) -> Iterator[Path]:
-        for source in self._settings.policies:
-            for place in loading.watched_paths(source, Path()):
-                yield from loading.policy_files(place)
+        for source in self._sources:
+            for path in loader.watched_paths(source, Path()):
+                yield from loader.policy_files(path)
         if self._configuration is not None:
             yield self._configuration.file
-            for place in self._configuration.policy_paths:
-                yield from loading.policy_files(place)
+            for path in self._configuration.policy_paths:
+                yield from loader.policy_files(path)
 
-    def _build(self) -> list[AnyPolicy]:
-        """Load what has changed. Until that has ended, however long it takes, what is in the files is not asked."""
-        logger.info("policies have changed, and are loaded")
-        self._refused.set(1)
+    def _reload(self) -> list[AnyPolicy]:
+        logger.info("policies have changed and are loaded")
+        self._failing.set(1)  # until the result is known, which may take long
+        if self._configuration is not None:
+            before, self._configuration = self._configuration, file.read(self._configuration.file)
+            if before.settings != self._configuration.settings:
+                logger.warning("%s: a change of server settings requires a restart", before.file)
         return self._load()
 
     def _load(self) -> list[AnyPolicy]:
-        self._find()
-        policies = list(loading.load(self._settings.policies))
+        policies = list(loader.load(self._sources))
         if self._configuration is not None:
             policies += self._configuration.load()
         for line in file.expired_exemptions(policies):
             logger.warning("%s", line)
         return policies
 
-    def _registry(self, policies: Iterable[AnyPolicy]) -> Registry:
-        return file.require_policies(Registry([*policies, *self._plugins]), self._settings.config)
+    def _build_registry(self, policies: Iterable[AnyPolicy]) -> Registry:
+        path = None if self._configuration is None else self._configuration.file
+        return file.require_policies(Registry([*policies, *self._plugins]), path)
 
-    def _exchange(self, policies: Iterable[AnyPolicy]) -> None:
-        registry = self._registry(policies)
-        asyncio.run_coroutine_threadsafe(self._app.exchange(registry), self._loop).result()
-        self._reloads.add("taken")
-        self._refused.set(0)
-        logger.info("policies are taken over: %s", ", ".join(policy.name for policy in registry))
+    def _use(self, policies: Iterable[AnyPolicy]) -> None:
+        registry = self._build_registry(policies)
+        asyncio.run_coroutine_threadsafe(self._replace_policies(registry), self._loop).result()
+        self._reloads.add("success")
+        self._failing.set(0)
+        logger.info("policies were reloaded: %s", ", ".join(policy.name for policy in registry))
 
-    def _refuse(self, error: ConfigurationError) -> None:
-        self._reloads.add("refused")
-        self._refused.set(1)
-        logger.error("policies are not taken over, and those from before answer on: %s", error)
+    def _report(self, error: ConfigurationError) -> None:
+        self._reloads.add("failure")
+        self._failing.set(1)
+        logger.error("policies are not reloaded, and the previous ones stay in use: %s", error)
 
 
-def _absolute(settings: Settings) -> Settings:
-    """The settings, whatever folder a policy goes to when it is loaded."""
-    policies = tuple(
-        each if each.startswith(loading.LIBRARY) else str(Path(each).absolute()) for each in settings.policies
-    )
-    return replace(settings, policies=policies, config=None if settings.config is None else settings.config.absolute())
+def _with_absolute_paths(configuration: Configuration) -> Configuration:
+    """Return the configuration as it would be read from an absolute path."""
+    settings = configuration.settings
+    paths: dict[str, Any] = {name: path.absolute() for name, path in vars(settings).items() if isinstance(path, Path)}
+    return replace(configuration, file=configuration.file.absolute(), settings=replace(settings, **paths))

@@ -1,4 +1,4 @@
-"""Several processes that answer: each with a queue of its own at the shared port, replaced when it dies."""
+"""Runs several worker processes that answer reviews, and replaces those that die or hang."""
 
 import asyncio
 import logging
@@ -14,131 +14,138 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 
 import msgspec
-from starlette.applications import Starlette
 
-from webhooks.app import ops_routes
-from webhooks.app.asgi import WebhookApp
 from webhooks.app.lifecycle import Lifecycle, Phase
+from webhooks.app.ops_routes import OpsRoutes
 from webhooks.app.review_metrics import MetricsSnapshot
+from webhooks.config.file import Configuration
 from webhooks.engine.watchdog import DEAD_AFTER
 from webhooks.errors import ConfigurationError
 from webhooks.observability import logs
 from webhooks.observability.metrics import Counter, MetricRegistry
 from webhooks.server import process, tls
-from webhooks.server.certificate_reload import CertificateReloader, renewing
+from webhooks.server.certificate_reload import CertificateReloader
+from webhooks.server.process import ReviewProcess
 from webhooks.server.sockets import Sockets
 from webhooks.server.uvicorn_server import UvicornServer, create_table
 from webhooks.settings import Limits, Settings
 
 logger = logging.getLogger("webhooks.server")
 
-_PAUSE, _MAX_PAUSE = 1.0, 30.0  # seconds before a worker that never answered is replaced, and again and again
-_INTERVAL = 1.0  # seconds between the times that a worker tells what it has counted
-_LOOK = 0.5  # seconds between the times that the parent looks who has told nothing
-_START_TIME = 60.0  # seconds that a worker has to load its policies
+_MIN_RESTART_DELAY, _MAX_RESTART_DELAY = 1.0, 30.0  # seconds, for a worker that never became ready
+_REPORT_INTERVAL = 1.0  # seconds between two reports of a worker
+_CHECK_INTERVAL = 0.5  # seconds between two checks for workers that do not report
+_START_TIMEOUT = 60.0  # seconds that a worker has to load its policies
 
-_tally = msgspec.msgpack.Decoder(MetricsSnapshot)
+_decode_snapshot = msgspec.msgpack.Decoder(MetricsSnapshot).decode
 
 
 class Worker:
-    """One process, and the socket it answers at, which outlives it.
+    """A worker process, which is started again after it has died. The listening socket stays open.
 
     Args:
-        settings: what it is told.
-        listener: the socket.
-        life: of the server, as which it goes on.
+        settings: the settings.
+        configuration: the content of the configuration file, for the first start; None for none. Later starts read it.
+        listener: the listening socket.
+        lifecycle: the phases of the server, which the worker follows.
 
     Attributes:
-        ready: whether it answers.
-        hung: whether it had to be killed, since its loop did not turn.
+        ready: whether the worker answers reviews.
+        hung: whether it was killed because it did not report.
     """
 
-    def __init__(self, settings: Settings, listener: socket.socket, life: Lifecycle) -> None:
-        self._arguments = (settings, listener)
-        self._life = life
+    def __init__(
+        self, settings: Settings, configuration: Configuration | None, listener: socket.socket, lifecycle: Lifecycle
+    ) -> None:
+        self._settings = settings
+        self._configuration = configuration
+        self._listener = listener
+        self._lifecycle = lifecycle
         self._process: SpawnProcess | None = None
         self._pipe: Connection | None = None
-        self._before = MetricsSnapshot()
-        self._now = MetricsSnapshot()
-        self._silence = 0.0
+        self._previous = MetricsSnapshot()  # of processes that have died
+        self._current = MetricsSnapshot()
+        self._silence = 0.0  # seconds without a report
         self.ready = self.hung = False
-        for phase in (Phase.LEAVING, Phase.DRAINING, Phase.ENDED):
-            life.at(phase, self._tell_phase)
+        for phase in (Phase.TERMINATING, Phase.DRAINING, Phase.STOPPED):
+            lifecycle.on(phase, self._send_phase)
 
     async def start(self) -> None:
-        """Start the process, and wait until it answers or is dead."""
+        """Start the process, and wait until it is ready or dead."""
         context = get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(*self._arguments, theirs))
+        self._pipe, child_pipe = context.Pipe()
+        arguments = (self._settings, self._configuration, self._listener, child_pipe)
+        self._process = context.Process(target=_run_worker, args=arguments)
+        self._configuration = None
         self._silence, self.hung = 0.0, False
         self._process.start()
-        theirs.close()
-        self._tell_phase()
-        await _readable(self._pipe.fileno())
-        self.ready = self._listen()
+        child_pipe.close()
+        self._send_phase()
+        await _wait_readable(self._pipe.fileno())
+        self.ready = self._receive()
         if self.ready:
-            asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._listen)
+            asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._receive)
 
-    def _listen(self) -> bool:
-        """Take what the process tells: what it has counted so far; nothing any more once it is dead."""
+    def _receive(self) -> bool:
+        """Receive a report. Return whether there was one: the pipe of a dead process is closed."""
         assert self._pipe is not None
         self._silence = 0.0
         try:
-            self._now = _tally.decode(self._pipe.recv_bytes())
-        except (EOFError, OSError):  # the end, or one in the middle of a message
+            self._current = _decode_snapshot(self._pipe.recv_bytes())
+        except (EOFError, OSError):  # closed, or closed within a message
             asyncio.get_running_loop().remove_reader(self._pipe.fileno())
             return False
         return True
 
-    def look(self, seconds: float) -> None:
-        """Kill the process if it has told nothing for too long: its loop does not turn.
+    def check_alive(self, seconds: float) -> None:
+        """Kill the process if it has not reported for too long: its event loop is blocked.
 
         Args:
-            seconds: since the last look.
+            seconds: the time since the last check.
         """
         self._silence += seconds
-        patience = DEAD_AFTER if self.ready else _START_TIME
-        if self._silence > patience and self._process is not None and self._process.is_alive():
-            logger.error("a worker has told nothing for %g s: it is killed", patience)
+        timeout = DEAD_AFTER if self.ready else _START_TIMEOUT
+        if self._silence > timeout and self._process is not None and self._process.is_alive():
+            logger.error("a worker has not reported for %g s and is killed", timeout)
             self._silence, self.hung = 0.0, True
             self._process.kill()
 
     @property
-    def tally(self) -> MetricsSnapshot:
-        """What it and those before it in its place have counted."""
+    def snapshot(self) -> MetricsSnapshot:
+        """The metrics of the process and of those before it."""
         total = MetricsSnapshot()
-        total.add(self._before)
-        total.add(self._now)
+        total.add(self._previous)
+        total.add(self._current)
         return total
 
-    async def ended(self) -> int:
-        """Wait until the process is dead; what it left as its exit code."""
+    async def wait(self) -> int:
+        """Wait until the process is dead, and return its exit code."""
         assert self._process is not None
         assert self._pipe is not None
-        await _readable(self._process.sentinel)
+        await _wait_readable(self._process.sentinel)
         self._process.join()
         asyncio.get_running_loop().remove_reader(self._pipe.fileno())
-        while self._pipe.poll() and self._listen():
+        while self._pipe.poll() and self._receive():
             pass
         self._pipe.close()
-        self._before.add(self._now.settled())
-        self._now = MetricsSnapshot()
+        self._previous.add(self._current.without_state())
+        self._current = MetricsSnapshot()
         self.ready = False
         return self._process.exitcode or 0
 
-    def _tell_phase(self) -> None:
-        """Tell the process how far the life of the server is; where that is over, so is its own."""
-        phase = self._life.phase
+    def _send_phase(self) -> None:
+        """Send the phase of the server to the process; kill the process in the last phase."""
+        phase = self._lifecycle.phase
         if self._process is None or self._pipe is None or self._pipe.closed or phase is Phase.SERVING:
             return
-        if phase is Phase.ENDED:
+        if phase is Phase.STOPPED:
             self._process.kill()
         else:
-            with suppress(OSError):  # it is dead already
+            with suppress(OSError):  # the process is dead
                 self._pipe.send_bytes(bytes([phase]))
 
 
-async def _readable(descriptor: int) -> None:
+async def _wait_readable(descriptor: int) -> None:
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(descriptor, readable.set)
@@ -148,136 +155,161 @@ async def _readable(descriptor: int) -> None:
         loop.remove_reader(descriptor)
 
 
-def _work(settings: Settings, listener: socket.socket, pipe: Connection) -> None:
-    meters = MetricRegistry()
-    log = logs.configure(settings.log_level, meters)
+# The worker process
+
+
+def _run_worker(
+    settings: Settings, configuration: Configuration | None, listener: socket.socket, pipe: Connection
+) -> None:
+    metrics, lifecycle = MetricRegistry(), Lifecycle()
+    log = logs.configure(settings.log_level, metrics)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)  # a whole group may get them; the parent tells its workers itself
-    ended = threading.Event()
+        signal.signal(number, signal.SIG_IGN)  # a signal may be sent to the process group; the parent sends phases
+    stopped = threading.Event()
     try:
-        app, reloader = process.application(settings, meters, log)
-        teller = threading.Thread(target=_tell, args=(app, pipe, ended), daemon=True)
-        with CertificateReloader(tls.Files.told(settings), app.metrics.tally).looking() as follower:
-            begun = partial(_obey, pipe, app.life)
-            process.answer(app, reloader, follower, listener, None, settings.grace, begun, teller.start)
+        configuration = configuration or process.read_configuration(settings)
+        worker = ReviewProcess(settings, configuration, lifecycle, metrics, log)
+        reporter = threading.Thread(target=_report_metrics, args=(worker, pipe, stopped), daemon=True)
+        worker.run(
+            CertificateReloader(process.tls_files(settings), worker.snapshot),
+            listener,
+            None,
+            on_start=partial(_follow_parent, pipe, lifecycle),
+            on_ready=reporter.start,
+        )
     except ConfigurationError as error:
-        logger.error("a worker could not start: %s", error)
+        logger.error("a worker cannot start: %s", error)
         sys.exit(2)
-    ended.set()
-    teller.join()
+    stopped.set()
+    reporter.join()
 
 
-def _obey(pipe: Connection, life: Lifecycle) -> None:
-    """Have the life of this process go on as the parent tells, and end with the parent's."""
+def _follow_parent(pipe: Connection, lifecycle: Lifecycle) -> None:
+    """Advance to the phases that the parent sends. If the parent is dead, close all connections and stop."""
     loop = asyncio.get_running_loop()
 
-    def hear() -> None:
+    def receive() -> None:
         try:
-            life.advance(Phase(pipe.recv_bytes()[0]))
+            lifecycle.advance(Phase(pipe.recv_bytes()[0]))
         except (EOFError, OSError):
             loop.remove_reader(pipe.fileno())
-            life.advance(Phase.DRAINING)
+            lifecycle.advance(Phase.DRAINING)
 
-    loop.add_reader(pipe.fileno(), hear)
+    loop.add_reader(pipe.fileno(), receive)
 
 
-def _tell(app: WebhookApp, pipe: Connection, ended: threading.Event) -> None:
-    """Tell the parent that this process answers, then over and over what it counted: by a thread, to delay none.
+def _report_metrics(worker: ReviewProcess, pipe: Connection, stopped: threading.Event) -> None:
+    """Send the metrics to the parent, at once and then periodically. Runs in a thread, so that no review waits for it.
 
-    A process whose loop does not turn tells nothing.
+    A process whose event loop is blocked sends nothing.
     """
     while True:
-        last = ended.is_set()
+        is_last = stopped.is_set()
         try:
-            if last or app.pulse.seconds_since_tick < _INTERVAL:
-                pipe.send_bytes(msgspec.msgpack.encode(app.metrics.tally))
+            if is_last or worker.seconds_since_tick < _REPORT_INTERVAL:
+                pipe.send_bytes(msgspec.msgpack.encode(worker.snapshot))
         except OSError:
             return
         except RuntimeError:
-            continue  # a label came in between; it is not lost, but told the next time
-        if last:
+            continue  # a label was added while the metrics were encoded
+        if is_last:
             return
-        ended.wait(_INTERVAL)
+        stopped.wait(_REPORT_INTERVAL)
 
 
-def run(settings: Settings) -> None:
-    """Serve with several processes until a signal ends it.
+# The parent process
+
+
+def run(settings: Settings, configuration: Configuration | None = None) -> None:
+    """Run a server of several processes until a signal stops it.
+
+    Args:
+        settings: the settings.
+        configuration: the content of `settings.config`; None to read it.
 
     Raises:
-        ConfigurationError: before anything answers, for whatever in the settings or the policies is not as it must be.
+        ConfigurationError: the settings, the policies or a file is invalid. No request was answered.
     """
-    meters = MetricRegistry()
-    log = logs.configure(settings.log_level, meters)
-    app, _ = process.application(
-        settings, MetricRegistry(), log
-    )  # this one only shows that each worker can make its own
-    asyncio.run(app.site.close())
+    metrics = MetricRegistry()
+    log = logs.configure(settings.log_level, metrics)
+    configuration = configuration or process.read_configuration(settings)
+    # Only to check that workers can start:
+    asyncio.run(ReviewProcess(settings, configuration, Lifecycle(), MetricRegistry(), log).close())
     sockets = Sockets(settings.host, settings.port, settings.ops_port, settings.workers)
-    with renewing(settings) as files, process.sync_ca_bundle(settings, meters):
-        tls.fresh(files)  # likewise
-        asyncio.run(_supervise(settings, sockets, meters))
+    files = process.tls_files(settings)
+    with process.maintain_certificates(settings, files), process.sync_ca_bundle(settings, metrics):
+        tls.load(files)  # only to check that workers can load them
+        lifecycle = Lifecycle()
+        workers = [Worker(settings, configuration, listener, lifecycle) for listener in sockets.reviews]
+        ops = _create_ops_server(workers, lifecycle, metrics, settings.limits)
+        asyncio.run(_supervise(workers, sockets, ops, lifecycle, metrics, settings.shutdown_delay))
 
 
-async def _supervise(settings: Settings, sockets: Sockets, meters: MetricRegistry) -> None:
-    life = Lifecycle()
-    workers = [Worker(settings, listener, life) for listener in sockets.reviews]
-    for listener in sockets.reviews:  # each worker has its own; with these open, callers would queue up behind nobody
-        life.at(Phase.DRAINING, listener.close)
-    life.heed_signals(settings.shutdown_delay)
-    looking = asyncio.create_task(_look(workers))
+async def _supervise(
+    workers: Sequence[Worker],
+    sockets: Sockets,
+    ops: UvicornServer,
+    lifecycle: Lifecycle,
+    metrics: MetricRegistry,
+    shutdown_delay: float,
+) -> None:
+    for listener in sockets.reviews:  # each worker has its own; in these queues, connections would wait for nobody
+        lifecycle.on(Phase.DRAINING, listener.close)
+    lifecycle.handle_signals(shutdown_delay)
+    checking = asyncio.create_task(_check_workers(workers))
     await asyncio.gather(*(worker.start() for worker in workers))
-    if life.phase < Phase.DRAINING and not all(worker.ready for worker in workers):
-        life.advance(Phase.ENDED)
-        raise ConfigurationError("a worker did not start; its log says why")
-    ops = _ops_server(workers, life, meters, settings.limits)
+    if lifecycle.phase < Phase.DRAINING and not all(worker.ready for worker in workers):
+        lifecycle.advance(Phase.STOPPED)
+        raise ConfigurationError("a worker did not start: the log has the reason")
     serving_ops = asyncio.create_task(ops.serve([sockets.ops])) if sockets.ops is not None else None
-    if life.phase is Phase.SERVING:
+    if lifecycle.phase is Phase.SERVING:
         process.print_ready(sockets.url)
-    restarts = meters.counter("webhooks_worker_restarts_total", "Workers that were replaced, by why.", ("reason",))
+    restarts = metrics.counter("webhooks_worker_restarts_total", "Workers that were replaced, by reason.", ("reason",))
     for reason in ("died", "hung"):
         restarts.add(reason, amount=0)
-    await asyncio.gather(*(_keep(worker, life, restarts) for worker in workers))
-    looking.cancel()
+    await asyncio.gather(*(_restart_loop(worker, lifecycle, restarts) for worker in workers))
+    checking.cancel()
     if serving_ops is not None:
         ops.stop()
         await serving_ops
 
 
-async def _look(workers: Sequence[Worker]) -> None:
+async def _check_workers(workers: Sequence[Worker]) -> None:
     while True:
-        await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_CHECK_INTERVAL)
         for worker in workers:
-            worker.look(_LOOK)  # by no clock, since time in which this process was stopped itself does not count
+            worker.check_alive(_CHECK_INTERVAL)  # by no clock: time in which this process was stopped does not count
 
 
-async def _keep(worker: Worker, life: Lifecycle, restarts: Counter) -> None:
+async def _restart_loop(worker: Worker, lifecycle: Lifecycle, restarts: Counter) -> None:
     draining = asyncio.Event()
-    life.at(Phase.DRAINING, draining.set)
-    pause = 0.0
+    lifecycle.on(Phase.DRAINING, draining.set)
+    delay = 0.0
     while True:
-        pause = 0.0 if worker.ready else min(2 * pause or _PAUSE, _MAX_PAUSE)
-        code = await worker.ended()
+        delay = 0.0 if worker.ready else min(2 * delay or _MIN_RESTART_DELAY, _MAX_RESTART_DELAY)
+        code = await worker.wait()
         with suppress(TimeoutError):
-            async with asyncio.timeout(pause):
+            async with asyncio.timeout(delay):
                 await draining.wait()
-        if life.phase >= Phase.DRAINING:
+        if lifecycle.phase >= Phase.DRAINING:
             return
         logger.error("a worker died with exit code %d and is replaced", code)
         restarts.add("hung" if worker.hung else "died")
         await worker.start()
 
 
-def _ops_server(workers: Sequence[Worker], life: Lifecycle, meters: MetricRegistry, limits: Limits) -> UvicornServer:
-    def tally() -> MetricsSnapshot:
+def _create_ops_server(
+    workers: Sequence[Worker], lifecycle: Lifecycle, metrics: MetricRegistry, limits: Limits
+) -> UvicornServer:
+    def snapshot() -> MetricsSnapshot:
         total = MetricsSnapshot()
-        total.add(MetricsSnapshot(meters=meters.by_name))
+        total.add(MetricsSnapshot(registered=metrics.by_name))
         for worker in workers:
-            total.add(worker.tally)
+            total.add(worker.snapshot)
         return total
 
-    checks = {
+    readiness = {
         "workers": lambda: all(worker.ready for worker in workers),
-        "shutdown": lambda: life.phase is Phase.SERVING,
+        "shutdown": lambda: lifecycle.phase is Phase.SERVING,
     }
-    connections = create_table("ops", limits, meters)
-    return UvicornServer(Starlette(routes=ops_routes.routes({}, checks, tally)), connections)
+    return UvicornServer(OpsRoutes({}, readiness, snapshot), create_table("ops", limits, metrics))

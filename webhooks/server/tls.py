@@ -1,4 +1,4 @@
-"""TLS for reviews: the files that it is made of, and contexts that are known to work."""
+"""TLS for reviews: certificate files, and contexts that were checked to work."""
 
 import ssl
 from collections.abc import Callable, Sequence
@@ -11,23 +11,22 @@ from typing import NamedTuple, TypeVar
 from webhooks import certificates
 from webhooks.certificates import verification
 from webhooks.certificates.verification import Validity
-from webhooks.errors import ConfigurationError
-from webhooks.settings import Settings
+from webhooks.errors import ConfigurationError, unreadable
 
-_CIPHERS = "@SECLEVEL=2:ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2; those of 1.3 are all good
+_CIPHERS = "@SECLEVEL=2:ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2; all ciphers of TLS 1.3 are secure
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
-    """What is read, at the start and whenever it changes.
+class TlsFiles:
+    """The files for TLS.
 
     Attributes:
         certificate: the serving certificate with its chain.
         key: its private key.
-        ca: the authority of our own that signed it; None where somebody else did.
-        client_ca: who signs callers' certificates; None where none are asked for.
+        ca: the development CA that issued it; None if another CA did.
+        client_ca: the CAs of client certificates; None if clients need no certificate.
     """
 
     certificate: Path
@@ -36,97 +35,98 @@ class Files:
     client_ca: Path | None = None
 
     @classmethod
-    def told(cls, settings: Settings) -> "Files":
-        """Those that the settings name."""
-        certificate, key = settings.tls_cert, settings.tls_key
-        if certificate is not None and key is not None:
-            return cls(certificate, key, None, settings.client_ca)
-        pair = certificates.ServingPair.from_directory(settings.certs_dir)
-        return cls(pair.certificate, pair.key, pair.ca, settings.client_ca)
+    def development(cls, directory: Path, client_ca: Path | None = None) -> "TlsFiles":
+        """Return the files in the directory of a development CA. They need not exist yet."""
+        pair = certificates.ServingPair.from_directory(directory)
+        return cls(pair.certificate, pair.key, pair.ca, client_ca)
+
+    @property
+    def paths(self) -> list[Path]:
+        """All files."""
+        return [path for path in (self.certificate, self.key, self.ca, self.client_ca) if path is not None]
 
 
-class Fresh(NamedTuple):
-    """A context, and what it was made of.
+class LoadedTls(NamedTuple):
+    """A context with certificates.
 
     Attributes:
-        context: with a certificate that callers take, its key, and the authorities of callers where they are asked.
-        authorities: these authorities (DER).
-        ends: when its certificates end, in seconds since 1970: ``serving``, ``ca`` and ``client_ca``; of several in one
-            file, the first that ends.
+        context: the context of a server.
+        client_cas: the CAs of client certificates (DER).
+        expiry: when certificates expire, in seconds since 1970, for ``serving``, ``ca`` and ``client_ca``; of several
+            CAs in a file, the first that expires.
     """
 
     context: ssl.SSLContext
-    authorities: Sequence[bytes]
-    ends: dict[str, float]
+    client_cas: Sequence[bytes]
+    expiry: dict[str, float]
 
 
-def fresh(files: Files) -> Fresh:
-    """A context of what the files hold now.
+def load(files: TlsFiles) -> LoadedTls:
+    """Load the files, and check that clients would accept the serving certificate.
 
     Raises:
-        ConfigurationError: a file is missing, is not what it must be, or has ended.
+        ConfigurationError: a file cannot be read or is invalid, or a certificate has expired.
     """
-    context = bare(files)
-    certificate, what = files.certificate, f"with its key {files.key}, no usable certificate"
-    _load(certificate, what, lambda: context.load_cert_chain(certificate, files.key, password=""))
-    ends = {"serving": _load(certificate, what, lambda: _shown(context, certificate)).not_after.timestamp()}
+    context = create_context(files)
+    path, problem = files.certificate, f"the certificate or its key {files.key} is invalid"
+    _load(path, problem, lambda: context.load_cert_chain(path, files.key, password=""))
+    expiry = {"serving": _load(path, problem, lambda: _check_serving(context, path)).not_after.timestamp()}
     if files.client_ca is not None:
-        ends["client_ca"] = _end(files.client_ca, context)
+        expiry["client_ca"] = _load_cas(files.client_ca, context)
     if files.ca is not None:
-        with suppress(ConfigurationError):  # callers need it, we do not
-            ends["ca"] = _end(files.ca, verification.client_context())
-    return Fresh(context, context.get_ca_certs(binary_form=True), ends)
+        with suppress(ConfigurationError):  # clients need the CA, the server does not
+            expiry["ca"] = _load_cas(files.ca, verification.client_context())
+    return LoadedTls(context, context.get_ca_certs(binary_form=True), expiry)
 
 
-def check_callers(files: Files) -> None:
-    """See that callers can be told from others, before anything is made.
+def check_client_ca(path: Path) -> None:
+    """Check the CAs of client certificates.
 
     Raises:
-        ConfigurationError: as for `fresh`, for the file of callers' authorities.
+        ConfigurationError: the file cannot be read or is invalid, or all CAs have expired.
     """
-    if files.client_ca is not None:
-        _end(files.client_ca, verification.client_context())
+    _load_cas(path, verification.client_context())
 
 
-def bare(files: Files) -> ssl.SSLContext:
-    """A context with no certificates.
+def create_context(files: TlsFiles) -> ssl.SSLContext:
+    """Create a context without certificates.
 
-    Its versions of TLS, and whether callers are asked for a certificate, hold for its listener's connections even where
-    a certificate and authorities come from another context.
+    The context of a listener determines the TLS versions of its connections, and whether clients need a certificate,
+    even if the certificates come from another context.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(_CIPHERS)
-    context.num_tickets = 0  # a resumed session would outlive the removal of the authority that admitted it
+    context.num_tickets = 0  # a resumed session would remain valid after the CA of its client was removed
     context.options |= ssl.OP_NO_RENEGOTIATION
     if files.client_ca is not None:
-        context.minimum_version = ssl.TLSVersion.TLSv1_3  # 1.2 would resume sessions all the same
+        context.minimum_version = ssl.TLSVersion.TLSv1_3  # TLS 1.2 resumes sessions without tickets too
         context.verify_mode = ssl.CERT_REQUIRED
     return context
 
 
-def _shown(context: ssl.SSLContext, certificate: Path) -> Validity:
-    """The time of the certificate, seen by a caller who trusts it, but would not if it were for something else."""
+def _check_serving(context: ssl.SSLContext, certificate: Path) -> Validity:
+    """Verify the serving certificate as a client does that trusts this certificate."""
     client = verification.client_context(ssl.VERIFY_X509_PARTIAL_CHAIN)
     client.load_verify_locations(certificate)
     return Validity.from_peercert(verification.peer_certificate(context, client))
 
 
-def _end(path: Path, context: ssl.SSLContext) -> float:
-    """Load authorities, not all of which have ended; when the first of them does."""
-    _load(path, "no certificates of an authority", lambda: context.load_verify_locations(path))
-    ends = [Validity.from_peercert(each).not_after for each in context.get_ca_certs()]
-    if not ends or max(ends) <= datetime.now(UTC):
-        raise ConfigurationError(f"{path}: no authority in it, or none that has not ended")
-    return min(ends).timestamp()
+def _load_cas(path: Path, context: ssl.SSLContext) -> float:
+    """Load CAs into a context, and return when the first of them expires."""
+    _load(path, "no valid CA certificates", lambda: context.load_verify_locations(path))
+    expiry = [Validity.from_peercert(certificate).not_after for certificate in context.get_ca_certs()]
+    if not expiry or max(expiry) <= datetime.now(UTC):
+        raise ConfigurationError(f"{path}: no CA certificate, or all have expired")
+    return min(expiry).timestamp()
 
 
-def _load(path: Path, what: str, load: Callable[[], T]) -> T:
+def _load(path: Path, problem: str, load: Callable[[], T]) -> T:
     try:
         return load()
     except ssl.SSLCertVerificationError as error:
-        raise ConfigurationError(f"{path}: callers would refuse it: {error.verify_message}") from None
+        raise ConfigurationError(f"{path}: clients would reject the certificate: {error.verify_message}") from None
     except ssl.SSLError as error:
-        raise ConfigurationError(f"{path}: {what} ({error.reason or error})") from None
+        raise ConfigurationError(f"{path}: {problem} ({error.reason or error})") from None
     except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise unreadable(path, error) from None

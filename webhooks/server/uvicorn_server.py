@@ -84,8 +84,9 @@ class UvicornServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept connections."""
+        self._loop = asyncio.get_running_loop()
+        self._writes = WriteBatcher(self._loop)
         await super().startup([])
-        self._writes = WriteBatcher(asyncio.get_running_loop())
         for listener in sockets or ():
             self.servers.append(Listener(listener, self._tls, self._connections, self._create_protocol))  # type: ignore[arg-type]
         self._connections.watch()
@@ -124,6 +125,11 @@ class UvicornServer(uvicorn.Server):
     def capture_signals(self) -> Generator[None, None, None]:
         """Leave signals to others."""
         yield
+
+    def close_untrusted(self, is_trusted: Callable[[bytes], bool]) -> None:
+        """Close the connections of clients whose certificate is no longer trusted. May be called from any thread."""
+        if self.started:
+            self._loop.call_soon_threadsafe(self._connections.close_untrusted, is_trusted)
 
     def stop(self) -> None:
         """Shut down gracefully; if called again, at once. May be called from any thread."""

@@ -13,7 +13,7 @@ import msgspec
 import orjson
 
 from webhooks.app.endpoints import PATHS, build_endpoints
-from webhooks.app.review_metrics import Metrics
+from webhooks.app.review_metrics import ReviewMetrics
 from webhooks.auth.client import Client
 from webhooks.config import file
 from webhooks.engine.invocation import Result as PolicyResult
@@ -101,7 +101,7 @@ class Server:
         registry = MetricRegistry()
         self._recorder = _Recorder(registry)
         loaded = (policy for source in policies for policy in _load(source, folder or Path()))
-        policy_dispatcher = build_dispatcher(loaded, self._recorder.paced, registry)
+        policy_dispatcher = build_dispatcher(loaded, self._recorder.on_mode_change, registry)
         self._executor = policy_dispatcher.executor
         self._endpoints = build_endpoints(policy_dispatcher, self._recorder)
         # One event loop for all reviews, because policies may keep objects of it. It runs in a thread, because a test
@@ -168,7 +168,7 @@ class Server:
         return self._thread.submit(self._loop.run, coroutine).result()
 
 
-class _Recorder(Metrics):
+class _Recorder(ReviewMetrics):
     """Records the last verdict and the results of its policies, which responses do not contain."""
 
     verdict = ""
