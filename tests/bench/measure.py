@@ -190,7 +190,7 @@ def _measure_events(plan: Plan, certificate: tuple[Path, Path], scratch: Path, r
         else:
             results.not_installed["events, buckets in redis"] = "no redis-server"
         _compare(plan, candidates, EVENT_REVIEW, certificate, scratch, results)
-        if results.has(IN_REDIS) and "cmdstat_evalsha:" not in store.ask("INFO", "commandstats"):
+        if results.has(IN_REDIS) and "cmdstat_evalsha:" not in store.request("INFO", "commandstats"):
             raise BenchError("the server did not use Redis")
         if plan.includes(DECISIONS):
             _print_progress("decisions")

@@ -1,4 +1,4 @@
-"""The API server's own protocol, for what kubectl is too slow for, or too helpful."""
+"""A client of the Kubernetes API: faster than kubectl, and without its retries and validation."""
 
 import json
 import ssl
@@ -13,7 +13,7 @@ from .kubectl import Json
 
 @dataclass(frozen=True)
 class Reply:
-    """What the API server answered."""
+    """A response of the API server."""
 
     code: int
     headers: dict[str, str]
@@ -21,10 +21,10 @@ class Reply:
 
 
 class Api:
-    """One user of an API server, on one connection."""
+    """A connection of one user to an API server."""
 
-    def __init__(self, port: int, authority: Path, user: Pair) -> None:
-        tls = ssl.create_default_context(cafile=authority)
+    def __init__(self, port: int, ca: Path, user: Pair) -> None:
+        tls = ssl.create_default_context(cafile=ca)
         tls.load_cert_chain(user.certificate, user.key)
         self._connection = HTTPSConnection("127.0.0.1", port, context=tls, timeout=10)
 
@@ -34,23 +34,23 @@ class Api:
     def __exit__(self, *_: object) -> None:
         self._connection.close()
 
-    def ask(self, method: str, path: str, given: Json | None = None, *, user: str = "") -> Reply:
-        """Ask for something, in the place of another user perhaps, who may do everything."""
+    def request(self, method: str, path: str, body: Json | None = None, *, user: str = "") -> Reply:
+        """Send a request, optionally as another user with all rights."""
         headers = {"Content-Type": "application/merge-patch+json" if method == "PATCH" else "application/json"}
         if user:
             headers |= {"Impersonate-User": user, "Impersonate-Group": "system:masters"}
-        self._connection.request(method, path, json.dumps(given), headers)
+        self._connection.request(method, path, json.dumps(body), headers)
         response = self._connection.getresponse()
         return Reply(response.status, dict(response.headers), json.loads(response.read()))
 
-    def create(self, path: str, given: Json) -> Json:
-        """Create something that is not refused."""
-        reply = self.ask("POST", path, given)
+    def create(self, path: str, body: Json) -> Json:
+        """Create an object; fail if the API server rejects it."""
+        reply = self.request("POST", path, body)
         assert reply.code == 201, reply
         return reply.object
 
     def is_ready(self) -> bool:
-        """Whether the API server says so."""
+        """Whether the API server is ready."""
         try:
             self._connection.request("GET", "/readyz")
             return self._connection.getresponse().read() == b"ok"

@@ -1,4 +1,4 @@
-"""Throw-away certificates: authorities, and the leaf certificates of servers and of users."""
+"""Temporary certificates: CAs, and the certificates of servers and users."""
 
 import datetime
 import ipaddress
@@ -21,8 +21,8 @@ class Pair:
     key: Path
 
 
-class Authority:
-    """A certificate authority whose files live in one folder."""
+class CertificateAuthority:
+    """A CA with its files in one folder."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._folder = folder
@@ -38,13 +38,13 @@ class Authority:
         self.certificate = _write_certificate(folder / f"{name}.pem", certificate)
 
     def server(self, name: str) -> Pair:
-        """A certificate for a server on this host."""
+        """Create a certificate for a server on this host."""
         names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
         alternatives = x509.SubjectAlternativeName(names)
         return self._issue(name, (), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
     def user(self, name: str, groups: tuple[str, ...] = ()) -> Pair:
-        """A client certificate; the API server takes the user's groups from its organizations."""
+        """Create a client certificate. The API server reads the user's groups from its organizations."""
         return self._issue(name, groups, ExtendedKeyUsageOID.CLIENT_AUTH)
 
     def _issue(
@@ -55,13 +55,13 @@ class Authority:
         *extensions: x509.ExtensionType,
     ) -> Pair:
         key = ec.generate_private_key(ec.SECP256R1())
-        authority = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
+        key_id = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
         builder = (
             _unsigned(_subject(name, groups), self._subject, key)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(authority), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(key_id), critical=False)
         )
         for extension in extensions:
             builder = builder.add_extension(extension, critical=False)
@@ -73,12 +73,12 @@ class Authority:
 
 
 def write_key(path: Path, key: ec.EllipticCurvePrivateKey | None = None) -> Path:
-    """Write this private key, or a new one."""
+    """Write a private key, by default a new one."""
     key = key or ec.generate_private_key(ec.SECP256R1())
-    # The API server reads public keys out of this format alone.
-    shape = serialization.PrivateFormat.TraditionalOpenSSL
+    # The API server reads public keys only from this format.
+    key_format = serialization.PrivateFormat.TraditionalOpenSSL
     path.touch(mode=0o600)
-    path.write_bytes(key.private_bytes(serialization.Encoding.PEM, shape, serialization.NoEncryption()))
+    path.write_bytes(key.private_bytes(serialization.Encoding.PEM, key_format, serialization.NoEncryption()))
     return path
 
 

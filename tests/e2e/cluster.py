@@ -1,4 +1,4 @@
-"""A control plane as far as webhooks see it: etcd, an API server, and our server that it asks."""
+"""A control plane without controllers: etcd, an API server, and the webhook server that it calls."""
 
 import base64
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from . import objects
 from .api import Api
-from .certificates import Authority, Pair, write_key
+from .certificates import CertificateAuthority, Pair, write_key
 from .kubectl import Json, Kubectl
 from .processes import Process, Processes, free_ports, wait_for
 
@@ -28,60 +28,60 @@ AUDIT_POLICY = {
 
 
 class Cluster:
-    """Starts in its constructor; `processes` ends what it started. Every user is a `Kubectl`."""
+    """The cluster that all end-to-end tests share. The constructor starts it; `processes` stops it."""
 
     def __init__(self, assets: Path, folder: Path, processes: Processes) -> None:
         self._assets = assets
         self._folder = folder
         self._processes = processes
         self.port, self.ops_port, self._api_port, self._etcd_port, self._etcd_peer_port = free_ports(5)
-        self._users = Authority("cluster-ca", folder)
+        self._users = CertificateAuthority("cluster-ca", folder)
         self._operator = self._users.user("operator", ("system:masters",))
         self._serving = self._users.server("kube-apiserver")
         self._service_accounts = write_key(folder / "service-accounts.pem")
-        self._callers = Authority("callers-ca", folder)
-        self.caller = self._callers.user("kube-apiserver-as-caller")
-        self.unlisted = self._callers.user("unlisted")
-        self.stranger = Authority("strangers-ca", folder).user("stranger")
+        self._client_ca = CertificateAuthority("clients-ca", folder)
+        self.client = self._client_ca.user("apiserver-webhook-client")
+        self.unlisted = self._client_ca.user("unlisted")
+        self.untrusted = CertificateAuthority("untrusted-ca", folder).user("untrusted")
         self.token = secrets.token_hex(32)
         self._audit_log = folder / "audit.log"
 
         etcd = self._start_etcd()
         self.server = self._start_server()
         url = f"https://127.0.0.1:{self.port}"
-        self.authority = folder / "certs" / "ca.pem"
-        api_server = self._start_asking(url)
+        self.ca = folder / "certs" / "ca.pem"
+        api_server = self._start_main_api_server(url)
         self.admin = self.user("admin", "system:masters")
         self.alice = self.user("alice")
         self.bob = self.user("bob")
         self.carol = self.user("carol", "admins")
         etcd.wait_until(lambda: "ready to serve client requests" in etcd.text(), seconds=START_SECONDS)
         api_server.wait_until(lambda: self.admin.run("get", "--raw=/readyz").code == 0, seconds=START_SECONDS)
-        self._fill(url)
+        self._create_objects(url)
 
     def user(self, name: str, *groups: str, port: int | None = None) -> Kubectl:
-        """A user known by a client certificate, of this API server or the one at another port."""
+        """Return kubectl for a user with a client certificate, at this API server or one on another port."""
         pair = self._users.user(name, groups)
         return self._kubectl(name, _certificate(pair), port)
 
     def bearer(self, name: str, token: str, port: int | None = None) -> Kubectl:
-        """Somebody who shows a token; `name` only tells this one's files from others'."""
+        """Return kubectl with a bearer token; `name` is used for its files."""
         return self._kubectl(name, {"token": token}, port)
 
     def api(self) -> Api:
-        """The administrator, without kubectl."""
+        """Return a connection of the administrator."""
         return self._api(self._api_port)
 
-    def another(self, *flags: str) -> "Another":
-        """One more API server, with objects of its own and, but for these flags, nobody that it asks."""
+    def start_api_server(self, *flags: str) -> "ApiServer":
+        """Start another API server with its own objects. It calls only the webhooks in these flags."""
         [port] = free_ports(1)
         process = self._start_api_server(f"kube-apiserver-{port}", port, *flags)
         with self._api(port) as api:
             process.wait_until(api.is_ready, seconds=START_SECONDS)
-        return Another(port, self)
+        return ApiServer(port, self)
 
-    def limited(self, admission: Path) -> Api:
-        """The administrator of one more API server, which limits events by its own plugin as that file says."""
+    def start_limiting_api_server(self, admission: Path) -> Api:
+        """Start another API server with its own EventRateLimit plugin; return a connection of its administrator."""
         [port] = free_ports(1)
         plugin = ("--enable-admission-plugins=EventRateLimit", f"--admission-control-config-file={admission}")
         process = self._start_api_server(f"kube-apiserver-{port}", port, *plugin)
@@ -90,8 +90,8 @@ class Cluster:
         return api
 
     @contextmanager
-    def beside(self, *flags: str) -> Iterator[int]:
-        """One more API server, with these flags and objects of its own, for as long as the block lasts; its port."""
+    def running_api_server(self, *flags: str) -> Iterator[int]:
+        """Run another API server with its own objects within the block; return its port."""
         [port] = free_ports(1)
         process = self._start_api_server(f"kube-apiserver-{port}", port, *flags)
         try:
@@ -102,7 +102,7 @@ class Cluster:
             self._processes.stop(process)
 
     def serve(self, name: str, port: int, *options: object) -> Process:
-        """A server of ours, once it answers; its certificate is one that the first of them has issued to itself."""
+        """Start a webhook server and wait until it is ready. All of them share a certificate folder."""
         process = self._processes.start(
             name,
             *(sys.executable, "-m", "webhooks", "serve"),
@@ -116,20 +116,20 @@ class Cluster:
         process.wait_until(lambda: f"ready https://127.0.0.1:{port}" in process.text(), seconds=START_SECONDS)
         return process
 
-    def audited(self, verb: str, resource: str, name: str) -> Json:
-        """The first such event in the audit log, as soon as it is there."""
+    def await_audit_event(self, verb: str, resource: str, name: str) -> Json:
+        """Wait for an event in the audit log, and return the first one."""
 
-        def wanted(event: Json) -> bool:
-            about = event.get("objectRef", {})
-            told = (event["verb"], about.get("resource"), about.get("name"), about.get("subresource"))
-            return told == (verb, resource, name, None)
+        def matches(event: Json) -> bool:
+            reference = event.get("objectRef", {})
+            target = (event["verb"], reference.get("resource"), reference.get("name"), reference.get("subresource"))
+            return target == (verb, resource, name, None)
 
         def probe() -> Json | None:
             lines = self._audit_log.read_text().splitlines(keepends=True)
             events = (json.loads(line) for line in lines if line.endswith("\n"))
-            return next(filter(wanted, events), None)
+            return next(filter(matches, events), None)
 
-        return wait_for(f"the audit log tells of {verb} {resource} {name}", probe)
+        return wait_for(f"{verb} {resource} {name} is in the audit log", probe)
 
     def _start_etcd(self) -> Process:
         client, peer = (f"http://127.0.0.1:{port}" for port in (self._etcd_port, self._etcd_peer_port))
@@ -142,30 +142,30 @@ class Cluster:
             f"--listen-peer-urls={peer}",
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=default={peer}",
-            env=_bare_environment(self._folder),
+            env=_minimal_environment(self._folder),
         )
 
     def _start_server(self) -> Process:
-        """Our own that most tests are about."""
+        """Start the webhook server that most tests use."""
         tokens = self._folder / "tokens.csv"
         tokens.write_text(f"{self.token},the API server\n")
         options = ("--policies", POLICIES, "--ops-port", self.ops_port, "--workers", 2)
-        callers = ("--client-ca", self._callers.certificate, "--allow-client", "kube-apiserver-as-caller")
-        return self.serve("webhooks", self.port, *options, *callers, "--token-file", tokens)
+        clients = ("--client-ca", self._client_ca.certificate, "--allow-client", "apiserver-webhook-client")
+        return self.serve("webhooks", self.port, *options, *clients, "--token-file", tokens)
 
-    def _start_asking(self, url: str) -> Process:
-        """The API server that asks our server about everything."""
+    def _start_main_api_server(self, url: str) -> Process:
+        """Start the API server that calls the webhook server for everything."""
         return self._start_api_server(
             "kube-apiserver",
             self._api_port,
             "--enable-admission-plugins=ImagePolicyWebhook",
-            f"--admission-control-config-file={self._admission(url)}",
+            f"--admission-control-config-file={self._admission_config(url)}",
             "--authorization-mode=Webhook,RBAC",
-            f"--authorization-webhook-config-file={self._callback('authorization', f'{url}/authorize')}",
+            f"--authorization-webhook-config-file={self._webhook_kubeconfig('authorization', f'{url}/authorize')}",
             "--authorization-webhook-version=v1",
             "--authorization-webhook-cache-authorized-ttl=1ms",
             "--authorization-webhook-cache-unauthorized-ttl=1ms",
-            f"--authentication-token-webhook-config-file={self._callback('tokens', f'{url}/authenticate')}",
+            f"--authentication-token-webhook-config-file={self._webhook_kubeconfig('tokens', f'{url}/authenticate')}",
             "--authentication-token-webhook-version=v1",
             "--authentication-token-webhook-cache-ttl=1s",
             f"--audit-policy-file={_write(self._folder / 'audit.json', AUDIT_POLICY)}",
@@ -175,7 +175,7 @@ class Cluster:
         )
 
     def _start_api_server(self, name: str, port: int, *flags: str) -> Process:
-        """One that keeps its objects under its own name."""
+        """Start an API server that stores its objects under its own prefix."""
         return self._processes.start(
             name,
             self._assets / "kube-apiserver",
@@ -192,33 +192,33 @@ class Cluster:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-signing-key-file={self._service_accounts}",
             f"--service-account-key-file={self._service_accounts}",
-            # Nothing here runs controllers: no service account would ever be there for a pod.
+            # There is no controller that creates service accounts for pods.
             "--disable-admission-plugins=ServiceAccount",
             *flags,
-            env=_bare_environment(self._folder),
+            env=_minimal_environment(self._folder),
         )
 
-    def _callback(self, name: str, url: str) -> Path:
-        """How the API server reaches our server for one of its questions."""
-        return self._kubeconfig(f"callback-{name}", url, self.authority, self._proof())
+    def _webhook_kubeconfig(self, name: str, url: str) -> Path:
+        """Write the kubeconfig with which the API server calls a webhook."""
+        return self._kubeconfig(f"webhook-{name}", url, self.ca, self._client_credentials())
 
-    def _proof(self) -> Json:
-        """What the API server shows to our server: a certificate and a token."""
-        file = self._folder / "caller-token"
+    def _client_credentials(self) -> Json:
+        """Return the credentials of the API server as a client: a certificate and a token."""
+        file = self._folder / "client-token"
         file.write_text(f"{self.token}\n")
-        return {**_certificate(self.caller), "tokenFile": str(file)}
+        return {**_certificate(self.client), "tokenFile": str(file)}
 
-    def _admission(self, url: str) -> Path:
-        """What is shown to admission webhooks, found by their host; and the image policy."""
-        users = [{"name": url.removeprefix("https://"), "user": self._proof()}]
-        callers = {"apiVersion": "v1", "kind": "Config", "users": users}
+    def _admission_config(self, url: str) -> Path:
+        """Write the AdmissionConfiguration: the credentials for admission webhooks by host, and the image policy."""
+        users = [{"name": url.removeprefix("https://"), "user": self._client_credentials()}]
+        kubeconfig = {"apiVersion": "v1", "kind": "Config", "users": users}
         credentials = {
             "apiVersion": "apiserver.config.k8s.io/v1",
             "kind": "WebhookAdmissionConfiguration",
-            "kubeConfigFile": str(_write(self._folder / "admission-callers.json", callers)),
+            "kubeConfigFile": str(_write(self._folder / "admission-kubeconfig.json", kubeconfig)),
         }
         images = {
-            "kubeConfigFile": str(self._callback("images", f"{url}/images")),
+            "kubeConfigFile": str(self._webhook_kubeconfig("images", f"{url}/images")),
             "allowTTL": 1,
             "denyTTL": 1,
             "retryBackoff": 100,
@@ -246,36 +246,36 @@ class Cluster:
         kubeconfig = self._kubeconfig(name, url, self._users.certificate, credentials)
         return Kubectl(self._assets / "kubectl", kubeconfig)
 
-    def _kubeconfig(self, name: str, url: str, authority: Path, credentials: Json) -> Path:
+    def _kubeconfig(self, name: str, url: str, ca: Path, credentials: Json) -> Path:
         configuration = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "it", "cluster": {"server": url, "certificate-authority": str(authority)}}],
+            "clusters": [{"name": "it", "cluster": {"server": url, "certificate-authority": str(ca)}}],
             "users": [{"name": "me", "user": credentials}],
             "contexts": [{"name": "me", "context": {"cluster": "it", "user": "me", "namespace": "shop"}}],
             "current-context": "me",
         }
         return _write(self._folder / f"{name}.json", configuration)
 
-    def _fill(self, url: str) -> None:
-        """Create what the tests build upon, and wait until the API server acts on it."""
-        authority = base64.b64encode(self.authority.read_bytes()).decode()
-        content = [
+    def _create_objects(self, url: str) -> None:
+        """Create the objects that the tests need, and wait until the API server uses them."""
+        ca_bundle = base64.b64encode(self.ca.read_bytes()).decode()
+        items = [
             objects.WIDGETS,
             *objects.namespaces(),
-            *objects.rights(),
-            *objects.registrations(url, authority),
+            *objects.rbac_objects(),
+            *objects.webhook_configurations(url, ca_bundle),
         ]
-        self.admin.create(objects.everything(content))
-        question = objects.config_map("are-you-registered")
-        ask = ("create", "--dry-run=server", "-f", "-")
-        self.admin.until(lambda output: "both are registered" in output.err, *ask, given=question)
-        self.alice.until(lambda output: output.code == 0, "auth", "can-i", "create", "pods")
-        self.admin.until(lambda output: output.code == 0, "get", "widgets")
+        self.admin.create(objects.object_list(items))
+        probe = objects.config_map("are-you-registered")
+        command = ("create", "--dry-run=server", "-f", "-")
+        self.admin.retry_until(lambda output: "both are registered" in output.err, *command, body=probe)
+        self.alice.retry_until(lambda output: output.code == 0, "auth", "can-i", "create", "pods")
+        self.admin.retry_until(lambda output: output.code == 0, "get", "widgets")
 
 
-class Another:
-    """One more API server, as its users see it."""
+class ApiServer:
+    """Another API server of the cluster."""
 
     def __init__(self, port: int, cluster: Cluster) -> None:
         self.port = port
@@ -283,16 +283,16 @@ class Another:
         self.admin = self.user("admin", "system:masters")
 
     def api(self) -> Api:
-        """The administrator, without kubectl."""
+        """Return a connection of the administrator."""
         return self._cluster._api(self.port)
 
     def user(self, name: str, *groups: str) -> Kubectl:
-        """A user known by a client certificate."""
+        """Return kubectl for a user with a client certificate."""
         pair = self._cluster._users.user(f"{name}-{self.port}", groups)
         return self._cluster._kubectl(name, _certificate(pair), self.port)
 
     def bearer(self, name: str, token: str) -> Kubectl:
-        """Somebody who shows a token."""
+        """Return kubectl with a bearer token."""
         return self._cluster._kubectl(name, {"token": token}, self.port)
 
 
@@ -305,5 +305,5 @@ def _certificate(pair: Pair) -> Json:
     return {"client-certificate": str(pair.certificate), "client-key": str(pair.key)}
 
 
-def _bare_environment(home: Path) -> dict[str, str]:
+def _minimal_environment(home: Path) -> dict[str, str]:
     return {"HOME": str(home), "PATH": os.defpath}

@@ -1,4 +1,4 @@
-"""The cluster that all end-to-end tests share, and its logs when one of them fails."""
+"""The cluster that all end-to-end tests share. Its logs are added to failures."""
 
 import os
 from collections.abc import Generator, Iterator
@@ -20,7 +20,7 @@ LOG_STARTS = pytest.StashKey[dict[str, int]]()
 
 @pytest.fixture(scope="session")
 def assets() -> Path:
-    """The folder of the real programs."""
+    """The folder with the programs of Kubernetes."""
     if not (folder := os.environ.get(VARIABLE)):
         pytest.skip(f"{VARIABLE} is not set: no folder with {', '.join(PROGRAMS)}")
     missing = [program for program in PROGRAMS if not os.access(Path(folder, program), os.X_OK)]
@@ -32,9 +32,9 @@ def assets() -> Path:
 def processes(
     assets: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Iterator[Processes]:
-    with running(tmp_path_factory.mktemp("cluster")) as everything:
-        pytestconfig.stash[PROCESSES] = everything
-        yield everything
+    with running(tmp_path_factory.mktemp("cluster")) as started:
+        pytestconfig.stash[PROCESSES] = started
+        yield started
 
 
 @pytest.fixture(scope="session")
@@ -44,19 +44,19 @@ def cluster(assets: Path, processes: Processes) -> Cluster:
 
 @pytest.fixture
 def admin(cluster: Cluster) -> Kubectl:
-    """kubectl as a member of system:masters: no authorizer is asked, admission is."""
+    """kubectl as a member of system:masters: requests pass admission, but no authorizer."""
     return cluster.admin
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    everything = item.config.stash.get(PROCESSES, ())
-    item.stash[LOG_STARTS] = {process.name: process.size() for process in everything}
+    processes = item.config.stash.get(PROCESSES, ())
+    item.stash[LOG_STARTS] = {process.name: process.size() for process in processes}
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add to a failure what every process logged since the test began."""
+    """Add to a failure what each process logged since the start of the test."""
     report = yield
     if report.failed:
         for process in item.config.stash.get(PROCESSES, ()):

@@ -1,4 +1,4 @@
-"""kubectl, run as one user of the cluster."""
+"""kubectl as one user of a cluster."""
 
 import json
 import os
@@ -18,7 +18,7 @@ COMMAND_SECONDS = 60
 
 @dataclass(frozen=True)
 class Output:
-    """How a kubectl command ended and what it said."""
+    """The exit code and the output of a kubectl command."""
 
     code: int
     out: str
@@ -29,7 +29,7 @@ class Output:
 
 
 class Kubectl:
-    """The commands of one user. `given` is an object for the standard input."""
+    """Runs kubectl as one user. `body` is an object for the standard input."""
 
     def __init__(self, binary: Path, kubeconfig: Path) -> None:
         home = kubeconfig.parent
@@ -37,20 +37,20 @@ class Kubectl:
         self._command = [str(binary), f"--kubeconfig={kubeconfig}", f"--cache-dir={home / 'cache'}"]
         self._env = {"HOME": str(home), "PATH": os.defpath}
 
-    def program(self, folder: Path) -> None:
-        """Put a `kubectl` into a folder that is on somebody's path, which is this user."""
+    def write_wrapper(self, folder: Path) -> None:
+        """Write a program `kubectl` into a folder of the search path, which runs kubectl as this user."""
         file = folder / "kubectl"
         file.write_text(f'#!/bin/sh\nexec {shlex.join(self._command)} "$@"\n')
         file.chmod(0o755)
 
     def apply(self, *files: Path) -> Output:
-        """Apply files, as they are."""
+        """Apply files."""
         return self("apply", *(f"-f={file}" for file in files))
 
-    def run(self, *words: str, given: Json | None = None) -> Output:
+    def run(self, *words: str, body: Json | None = None) -> Output:
         done = subprocess.run(
             [*self._command, *words],
-            input="" if given is None else json.dumps(given),
+            input="" if body is None else json.dumps(body),
             capture_output=True,
             text=True,
             timeout=COMMAND_SECONDS,
@@ -59,37 +59,37 @@ class Kubectl:
         )
         return Output(done.returncode, done.stdout, done.stderr)
 
-    def __call__(self, *words: str, given: Json | None = None) -> Output:
-        """Run a command that has to succeed."""
-        output = self.run(*words, given=given)
+    def __call__(self, *words: str, body: Json | None = None) -> Output:
+        """Run a command that must succeed."""
+        output = self.run(*words, body=body)
         assert output.code == 0, f"kubectl {' '.join(words)}: {output.err}"
         return output
 
-    def refused(self, *words: str, given: Json | None = None) -> str:
-        """Run a command that has to fail; what it said on its standard error."""
-        output = self.run(*words, given=given)
-        assert output.code != 0, f"kubectl {' '.join(words)} was not refused: {output.out}{output.err}"
+    def error(self, *words: str, body: Json | None = None) -> str:
+        """Run a command that must fail, and return its standard error."""
+        output = self.run(*words, body=body)
+        assert output.code != 0, f"kubectl {' '.join(words)} did not fail: {output.out}{output.err}"
         return output.err
 
-    def until(self, wanted: Callable[[Output], bool], *words: str, given: Json | None = None) -> None:
-        """Run a command again and again until its output is the wanted one."""
+    def retry_until(self, condition: Callable[[Output], bool], *words: str, body: Json | None = None) -> None:
+        """Repeat a command until its output meets a condition."""
         output = None
 
         def probe() -> bool:
             nonlocal output
-            output = self.run(*words, given=given)
-            return wanted(output)
+            output = self.run(*words, body=body)
+            return condition(output)
 
         try:
             wait_for(f"kubectl {' '.join(words)}", probe)
         except TimeoutError as error:
             raise AssertionError(f"{error}: {output}") from None
 
-    def create(self, given: Json, *words: str) -> Output:
-        return self("create", "--validate=false", "-f", "-", *words, given=given)
+    def create(self, body: Json, *words: str) -> Output:
+        return self("create", "--validate=false", "-f", "-", *words, body=body)
 
-    def create_refused(self, given: Json, *words: str) -> str:
-        return self.refused("create", "--validate=false", "-f", "-", *words, given=given)
+    def create_error(self, body: Json, *words: str) -> str:
+        return self.error("create", "--validate=false", "-f", "-", *words, body=body)
 
     def get(self, *words: str) -> Json:
         return self("get", "-o", "json", *words).json()

@@ -1,4 +1,4 @@
-"""What the tests of generated manifests register: a denial, a default and a warning, and the other questions."""
+"""The policies of the tests of generated manifests: a denial, a default and a warning, and the other kinds."""
 
 from webhooks import (
     AccessReview,
@@ -18,18 +18,18 @@ from webhooks import (
 )
 
 
-@mutating("core/configmaps", operations=["CREATE"], names=["asked-*"])
+@mutating("core/configmaps", operations=["CREATE"], names=["reviewed-*"])
 def defaults(review: AdmissionReview):
-    changed = review.object
-    changed.setdefault("data", {})["default"] = "yes"
-    return Replace(changed)
+    config_map = review.object
+    config_map.setdefault("data", {})["default"] = "yes"
+    return Replace(config_map)
 
 
-@validating("core/configmaps", names=["asked-*"])
+@validating("core/configmaps", names=["reviewed-*"])
 def owned(review: AdmissionReview):
     if "owner" not in review.labels:
         return Deny("missing labels: owner")
-    return Allow(warnings=["owners are asked every year"])
+    return Allow(warnings=["owners are reviewed every year"])
 
 
 @authorizing("core/secrets", namespaces=["vault"], on_error="deny")

@@ -1,4 +1,4 @@
-"""The objects that the tests and the harness hand to kubectl."""
+"""Objects that the tests create."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,12 +8,12 @@ Json = dict[str, Any]
 IMAGE = "registry.example.com/app:1"
 ALLOWED = {"owner": "shop"}
 
-# Namespaces, and the registrations that see what happens in them (their label `webhooks`).
+# Namespaces and the values of their label `webhooks`, which selects the webhooks that are called for them.
 NAMESPACES = {"shop": "all", "vault": "all", "legacy": "v1beta1", "reinvoked": "one-by-one"}
 
 
-def thing(api_version: str, kind: str, name: str, namespace: str | None = "shop", **fields: Any) -> Json:
-    """Any object; `labels` and `annotations` go into its metadata, the rest beside it."""
+def make_object(api_version: str, kind: str, name: str, namespace: str | None = "shop", **fields: Any) -> Json:
+    """Return an object. `labels` and `annotations` are added to its metadata, other fields to the object."""
     metadata: Json = {"name": name}
     if namespace:
         metadata["namespace"] = namespace
@@ -24,7 +24,7 @@ def thing(api_version: str, kind: str, name: str, namespace: str | None = "shop"
 
 
 def config_map(name: str, namespace: str = "shop", **fields: Any) -> Json:
-    return thing("v1", "ConfigMap", name, namespace, **fields)
+    return make_object("v1", "ConfigMap", name, namespace, **fields)
 
 
 def pod_spec(image: str = IMAGE) -> Json:
@@ -32,21 +32,21 @@ def pod_spec(image: str = IMAGE) -> Json:
 
 
 def pod(name: str, namespace: str = "shop", *, image: str = IMAGE, **fields: Any) -> Json:
-    return thing("v1", "Pod", name, namespace, spec=pod_spec(image), **fields)
+    return make_object("v1", "Pod", name, namespace, spec=pod_spec(image), **fields)
 
 
 def deployment(name: str, *, labels: Mapping[str, str] = ALLOWED, replicas: int = 1) -> Json:
     template = {"metadata": {"labels": {"app": name}}, "spec": pod_spec()}
     spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
-    return thing("apps/v1", "Deployment", name, labels=dict(labels), spec=spec)
+    return make_object("apps/v1", "Deployment", name, labels=dict(labels), spec=spec)
 
 
 def cron_job(name: str, *, image: str = IMAGE) -> Json:
     template = {"spec": {"template": {"spec": pod_spec(image) | {"restartPolicy": "Never"}}}}
-    return thing("batch/v1beta1", "CronJob", name, spec={"schedule": "0 0 * * *", "jobTemplate": template})
+    return make_object("batch/v1beta1", "CronJob", name, spec={"schedule": "0 0 * * *", "jobTemplate": template})
 
 
-WIDGETS = thing(
+WIDGETS = make_object(
     "apiextensions.k8s.io/v1",
     "CustomResourceDefinition",
     "widgets.e2e.example.com",
@@ -69,22 +69,24 @@ WIDGETS = thing(
 )
 
 
-def everything(items: Iterable[Json]) -> Json:
+def object_list(items: Iterable[Json]) -> Json:
     return {"apiVersion": "v1", "kind": "List", "items": list(items)}
 
 
 def namespaces() -> list[Json]:
-    return [thing("v1", "Namespace", name, None, labels={"webhooks": by}) for name, by in NAMESPACES.items()]
+    return [
+        make_object("v1", "Namespace", name, None, labels={"webhooks": label}) for name, label in NAMESPACES.items()
+    ]
 
 
-def rights() -> list[Json]:
-    """Alice, carol and jane (by her group) may do anything with the everyday resources; bob nothing."""
+def rbac_objects() -> list[Json]:
+    """Return the RBAC objects: Alice, Carol and Jane (by her group) have all rights to common resources, Bob none."""
     group = "rbac.authorization.k8s.io"
     rule = {"apiGroups": ["", "apps", "batch"], "resources": ["*"], "verbs": ["*"]}
     subjects = [("User", "alice"), ("User", "carol"), ("Group", "developers")]
     return [
-        thing(f"{group}/v1", "ClusterRole", "editor", None, rules=[rule]),
-        thing(
+        make_object(f"{group}/v1", "ClusterRole", "editor", None, rules=[rule]),
+        make_object(
             f"{group}/v1",
             "ClusterRoleBinding",
             "editors",
@@ -95,19 +97,19 @@ def rights() -> list[Json]:
     ]
 
 
-def registrations(url: str, authority: str) -> list[Json]:
-    """Our server's; `authority` is its CA in base64."""
+def webhook_configurations(url: str, ca: str) -> list[Json]:
+    """Return the webhook configurations of the main server; `ca` is its CA in base64."""
     everything = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}
     both = ["v1", "v1beta1"]
 
-    def webhook(name: str, path: str, seen: str | None, *, versions: list[str] = both, **fields: Any) -> Json:
-        """For all that happens in the namespaces of that label; None: for objects outside of namespaces."""
-        namespaced = {"namespaceSelector": {"matchLabels": {"webhooks": seen}}} if seen else {}
+    def webhook(name: str, path: str, label: str | None, *, versions: list[str] = both, **fields: Any) -> Json:
+        """Return a webhook for namespaces with a label, or for cluster-scoped objects if the label is None."""
+        selector = {"namespaceSelector": {"matchLabels": {"webhooks": label}}} if label else {}
         return {
             "name": f"{name}.example.com",
-            "clientConfig": {"url": f"{url}{path}", "caBundle": authority},
-            "rules": [everything | {"scope": "Namespaced" if seen else "Cluster"}],
-            **namespaced,
+            "clientConfig": {"url": f"{url}{path}", "caBundle": ca},
+            "rules": [everything | {"scope": "Namespaced" if label else "Cluster"}],
+            **selector,
             "admissionReviewVersions": versions,
             "sideEffects": "None",
             "failurePolicy": "Fail",
@@ -117,16 +119,16 @@ def registrations(url: str, authority: str) -> list[Json]:
 
     def configuration(kind: str, *webhooks: Json) -> Json:
         version = "admissionregistration.k8s.io/v1"
-        return thing(version, f"{kind}WebhookConfiguration", "e2e", None, webhooks=webhooks)
+        return make_object(version, f"{kind}WebhookConfiguration", "e2e", None, webhooks=webhooks)
 
-    again = {"reinvocationPolicy": "IfNeeded"}
+    reinvoked = {"reinvocationPolicy": "IfNeeded"}
     return [
         configuration(
             "Mutating",
-            webhook("mutate", "/admission/mutate", "all", **again),
-            webhook("mutate-v1beta1", "/admission/mutate", "v1beta1", versions=["v1beta1"], **again),
-            webhook("pull-always", "/admission/mutate/pull_always", "one-by-one", **again),
-            webhook("sidecar", "/admission/mutate/sidecar", "one-by-one", **again),
+            webhook("mutate", "/admission/mutate", "all", **reinvoked),
+            webhook("mutate-v1beta1", "/admission/mutate", "v1beta1", versions=["v1beta1"], **reinvoked),
+            webhook("pull-always", "/admission/mutate/pull_always", "one-by-one", **reinvoked),
+            webhook("sidecar", "/admission/mutate/sidecar", "one-by-one", **reinvoked),
         ),
         configuration(
             "Validating",

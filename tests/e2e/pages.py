@@ -1,4 +1,4 @@
-"""Pages of the documentation whose commands are run as they stand there, in their order."""
+"""Runs the commands of pages of the documentation, unchanged and in their order."""
 
 import os
 import re
@@ -14,8 +14,8 @@ class Page:
     """A page, and a folder to run its commands in.
 
     Args:
-        name: of the page.
-        folder: where ``kubectl`` is put, and commands are run.
+        name: the name of the page.
+        folder: the working directory of commands, also for a wrapper of ``kubectl``.
     """
 
     def __init__(self, name: str, folder: Path) -> None:
@@ -25,13 +25,13 @@ class Page:
         self._programs.mkdir(parents=True)
 
     def blocks(self, language: str) -> list[str]:
-        """All blocks of code in a language."""
+        """Return all code blocks in a language."""
         return re.findall(rf"^```{language}\n(.*?)^```", self._text, re.MULTILINE | re.DOTALL)
 
     def run(self, commands: str, user: Kubectl | None = None) -> str:
-        """Run commands, which have to succeed, as a user of a cluster; what they said."""
+        """Run commands as a user of a cluster; fail if one of them fails. Return their output."""
         if user is not None:
-            user.program(self._programs)
+            user.write_wrapper(self._programs)
         path = [self._programs, Path(sys.executable).parent, os.environ["PATH"]]
         done = subprocess.run(
             ["sh", "-euxc", commands],

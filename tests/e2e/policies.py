@@ -1,4 +1,4 @@
-"""The policies that the server answers the end-to-end tests' API server with."""
+"""The policies of the main webhook server."""
 
 import asyncio
 from collections.abc import Collection
@@ -22,7 +22,7 @@ from webhooks import (
     validating,
 )
 
-# Admission: what users' everyday commands meet.
+# Admission: policies for common commands.
 
 
 @mutating("pods", operations=["CREATE"])
@@ -75,9 +75,9 @@ def fixed_owner(review: AdmissionReview):
 
 
 @validating("*/scale", operations=["UPDATE"])
-def few_replicas(review: AdmissionReview, *, most: int = 10):
-    asked = review.object["spec"].get("replicas", 0)
-    return Allow() if asked <= most else Deny(f"{asked} replicas of {review.name}: {most} are the most")
+def few_replicas(review: AdmissionReview, *, maximum: int = 10):
+    replicas = review.object["spec"].get("replicas", 0)
+    return Allow() if replicas <= maximum else Deny(f"{replicas} replicas of {review.name}: the maximum is {maximum}")
 
 
 @validating("configmaps", operations=["DELETE"], labels={"keep": "true"})
@@ -116,7 +116,7 @@ def team_namespaces(review: AdmissionReview):
     return Allow() if review.name.startswith("team-") else Deny(f"{review.name} is no team's")
 
 
-# Admission: policies that go wrong, and several at once.
+# Admission: policies that fail, and several that match.
 
 
 @validating("configmaps", operations=["CREATE"], labels={"policy": "raises"})
@@ -131,7 +131,7 @@ def raises_openly(review: AdmissionReview):
 
 @validating("configmaps", operations=["CREATE"], labels={"policy": "forgets"})
 def forgets(review: AdmissionReview):
-    """Falls off its end: no answer is no permission."""
+    """Return nothing, which is not a permission."""
 
 
 @validating("configmaps", operations=["CREATE"], labels={"policy": "dawdles"}, timeout=0.2)
@@ -142,15 +142,15 @@ async def dawdles(review: AdmissionReview):
 
 @validating("configmaps", operations=["CREATE"], labels={"policy": "two"})
 def first_of_two(review: AdmissionReview):
-    return Deny("the first says no")
+    return Deny("denied by the first")
 
 
 @validating("configmaps", operations=["CREATE"], labels={"policy": "two"})
 def second_of_two(review: AdmissionReview):
-    return Deny("the second says no")
+    return Deny("denied by the second")
 
 
-# Admission: mutations that are called one by one, and again when another changed the object.
+# Admission: mutations with their own webhooks, which are reinvoked after another mutation.
 
 
 @mutating("pods", operations=["CREATE"], namespaces=["reinvoked"])
@@ -169,7 +169,7 @@ def sidecar(review: AdmissionReview):
     return Replace(pod)
 
 
-# Admission: the harness asks this one until the API server knows the registrations.
+# Admission: these deny as soon as the API server calls both webhooks.
 
 
 @mutating("configmaps", operations=["CREATE"], names=["are-you-registered"])
@@ -182,7 +182,7 @@ def registered_second(review: AdmissionReview):
     return Deny("both are registered") if "data" in review.object else Allow()
 
 
-# The other questions.
+# The other kinds of review.
 
 
 @authorizing("namespaces", verbs=["delete"])

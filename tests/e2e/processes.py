@@ -1,4 +1,4 @@
-"""Processes that end with the test session, and whose logs can be read."""
+"""Processes that are stopped with the test session, and their logs."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ T = TypeVar("T")
 STOP_SECONDS = 15
 POLL_SECONDS = 0.02
 
-# Its standard input ends with the session, even a killed one; then it kills what that session left.
+# Its standard input closes when the session exits, even if it is killed; then it kills the remaining processes.
 REAPER = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -33,26 +33,26 @@ for group in left:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on; all are held until the last one is found, so they differ."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+    """Return different ports of 127.0.0.1 that are not in use."""
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for listener in listeners:
+            listener.bind(("127.0.0.1", 0))
+        return [listener.getsockname()[1] for listener in listeners]
 
 
-def wait_for(what: str, probe: Callable[[], T | None], *, seconds: float = 10) -> T:
-    """Ask until there is an answer, or fail with a message that says what did not happen."""
+def wait_for(description: str, probe: Callable[[], T | None], *, seconds: float = 10) -> T:
+    """Call a function until its result is true, and return it; raise TimeoutError after a time."""
     deadline = time.monotonic() + seconds
-    while not (answer := probe()):
+    while not (result := probe()):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {seconds} s: {what}")
+            raise TimeoutError(f"not within {seconds} s: {description}")
         time.sleep(POLL_SECONDS)
-    return answer
+    return result
 
 
 class Process:
-    """A process that leads a group of its own and writes all it says into one log file."""
+    """A process that leads its own process group; a log file has its output."""
 
     def __init__(self, name: str, command: list[str], *, log: Path, cwd: Path, env: Mapping[str, str]) -> None:
         self.name = name
@@ -76,39 +76,39 @@ class Process:
         return self.log.stat().st_size
 
     def text(self, start: int = 0) -> str:
-        """What the log holds from this byte on."""
+        """Return the log from a byte on."""
         with self.log.open("rb") as file:
             file.seek(start)
             return file.read().decode(errors="replace")
 
     def wait_until(self, ready: Callable[[], object], *, seconds: float) -> None:
-        """Wait until the process is ready; fail at once when it has ended instead."""
+        """Wait until the process is ready; fail immediately if it exits."""
 
         def probe() -> object:
             if (code := self._child.poll()) is not None:
-                raise RuntimeError(f"{self.name} ended with code {code}")
+                raise RuntimeError(f"{self.name} exited with code {code}")
             return ready()
 
         wait_for(f"{self.name} is ready", probe, seconds=seconds)
 
     def stop(self) -> bool:
-        """Ask the leader to end, then kill what is left of its group; whether the leader ended by itself."""
+        """Terminate the process, then kill the rest of its group. Return whether it exited in time."""
         self._child.terminate()
         with suppress(subprocess.TimeoutExpired):
             self._child.wait(STOP_SECONDS)
-        ended = self._child.poll() is not None
+        has_exited = self._child.poll() is not None
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._child.wait()
-        return ended
+        return has_exited
 
 
 class Processes:
-    """Everything that a session has running, oldest first."""
+    """The processes of a session, oldest first."""
 
     def __init__(self, folder: Path, reaper: Callable[[str], object]) -> None:
         self.folder = folder
-        self._tell_reaper = reaper
+        self._notify_reaper = reaper
         self._running: list[Process] = []
 
     def __iter__(self) -> Iterator[Process]:
@@ -118,37 +118,37 @@ class Processes:
         words = [str(word) for word in command]
         process = Process(name, words, log=self.folder / f"{name}.log", cwd=cwd or self.folder, env=env)
         self._running.append(process)
-        self._tell_reaper(f"+ {process.pid}\n")
+        self._notify_reaper(f"+ {process.pid}\n")
         return process
 
     def stop(self, process: Process) -> None:
-        """End one of them."""
+        """Stop one process."""
         process.stop()
         self._running.remove(process)
-        self._tell_reaper(f"- {process.pid}\n")
+        self._notify_reaper(f"- {process.pid}\n")
 
     def stop_all(self) -> None:
-        """End them, newest first: nobody then misses what it depends on."""
-        stubborn = []
+        """Stop all processes, newest first: they depend on older ones."""
+        killed = []
         while self._running:
             process = self._running[-1]
             if not process.stop():
-                stubborn.append(process.name)
+                killed.append(process.name)
             self._running.pop()
-            self._tell_reaper(f"- {process.pid}\n")
-        assert not stubborn, f"killed, not ended within {STOP_SECONDS} s: {', '.join(stubborn)}"
+            self._notify_reaper(f"- {process.pid}\n")
+        assert not killed, f"killed, did not exit within {STOP_SECONDS} s: {', '.join(killed)}"
 
 
 @contextmanager
 def running(folder: Path) -> Iterator[Processes]:
-    """Whatever is started within the block has ended after it, also when the session itself is killed."""
+    """Run processes within the block. They are stopped after it, even if the session is killed."""
     reaper = subprocess.Popen(
         [sys.executable, "-c", REAPER], stdin=subprocess.PIPE, text=True, bufsize=1, start_new_session=True
     )
     with reaper:
         assert reaper.stdin is not None
-        everything = Processes(folder, reaper.stdin.write)
+        processes = Processes(folder, reaper.stdin.write)
         try:
-            yield everything
+            yield processes
         finally:
-            everything.stop_all()
+            processes.stop_all()

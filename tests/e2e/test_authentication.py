@@ -1,4 +1,4 @@
-"""Holders of tokens: who they are, and that others are nobody."""
+"""Authentication of users by bearer tokens."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def jane(cluster: Cluster) -> Kubectl:
 
 def test_a_token_makes_a_user(jane: Kubectl, cluster: Cluster) -> None:
     jane.create(config_map("janes"))
-    user = cluster.audited("create", "configmaps", "janes")["user"]
+    user = cluster.await_audit_event("create", "configmaps", "janes")["user"]
     assert user == {
         "username": "jane",
         "uid": "42",
@@ -25,7 +25,7 @@ def test_a_token_makes_a_user(jane: Kubectl, cluster: Cluster) -> None:
     }
 
 
-def test_a_tokens_user_is_told_to_policies(jane: Kubectl) -> None:
+def test_policies_see_the_user_of_a_token(jane: Kubectl) -> None:
     warned = jane.create(config_map("greets-jane", labels={"greet": "me"})).err
     assert "Warning: hello jane (42) of developers, system:authenticated; team=blue+green" in warned
 
@@ -33,10 +33,10 @@ def test_a_tokens_user_is_told_to_policies(jane: Kubectl) -> None:
 def test_a_tokens_groups_give_rights(jane: Kubectl) -> None:
     assert jane("auth", "can-i", "create", "configmaps").out.strip() == "yes"
     assert jane.run("auth", "can-i", "create", "clusterroles").out.startswith("no")
-    assert "the vault is sealed" in jane.refused("get", "secrets", "-n", "vault")
+    assert "the vault is sealed" in jane.error("get", "secrets", "-n", "vault")
 
 
 @pytest.mark.parametrize("token", ["unknown-token", "revoked-token"])
-def test_other_tokens_are_nobodys(cluster: Cluster, token: str) -> None:
-    error = cluster.bearer(token, token).refused("get", "configmaps")
+def test_other_tokens_are_rejected(cluster: Cluster, token: str) -> None:
+    error = cluster.bearer(token, token).error("get", "configmaps")
     assert "You must be logged in to the server (Unauthorized)" in error

@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "guides" / "connect.md"
 
 
 def test_the_webhook_configurations_are_accepted(admin: Kubectl, cluster: Cluster) -> None:
-    authority = base64.b64encode(cluster.authority.read_bytes()).decode()
+    ca_bundle = base64.b64encode(cluster.ca.read_bytes()).decode()
     blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     documents = [document for block in blocks for document in yaml.safe_load_all(block)]
     configurations = [one for one in documents if one["apiVersion"] == "admissionregistration.k8s.io/v1"]
@@ -25,8 +25,8 @@ def test_the_webhook_configurations_are_accepted(admin: Kubectl, cluster: Cluste
         for webhook in configuration["webhooks"]:
             config = webhook["clientConfig"]
             config["url"] = config["url"].replace("127.0.0.1:8443", f"127.0.0.1:{cluster.port}")
-            config["caBundle"] = config["caBundle"].replace("CA_BUNDLE", authority)
-        assert "created (server dry run)" in admin("apply", "--dry-run=server", "-f", "-", given=configuration).out
+            config["caBundle"] = config["caBundle"].replace("CA_BUNDLE", ca_bundle)
+        assert "created (server dry run)" in admin("apply", "--dry-run=server", "-f", "-", body=configuration).out
 
 
 def test_the_api_server_is_configured_as_the_guide_says(cluster: Cluster) -> None:
@@ -38,9 +38,9 @@ def test_the_api_server_is_configured_as_the_guide_says(cluster: Cluster) -> Non
 
 
 def shape(value: object) -> object:
-    """An object's keys and lists, without what stands in them; plugins by name."""
+    """Return the keys and lists of an object without values, except for apiVersion, kind and name."""
     if isinstance(value, dict):
         return {key: value[key] if key in ("apiVersion", "kind", "name") else shape(value[key]) for key in value}
     if isinstance(value, list):
-        return sorted((shape(each) for each in value), key=str)
+        return sorted((shape(item) for item in value), key=str)
     return None

@@ -1,4 +1,4 @@
-"""What the operations page says to do when a webhook refuses everything."""
+"""The commands of the operations page for a webhook that rejects all requests."""
 
 import re
 import shlex
@@ -14,8 +14,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "operations.md"
 
-# Its server is away, and all config maps of one namespace wait for it.
-AWAY = """\
+# Its server is not running, and it is called for all ConfigMaps of one namespace.
+CONFIGURATION = """\
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: webhooks, labels: {app.kubernetes.io/managed-by: webhooks}}
@@ -30,26 +30,26 @@ webhooks:
 """
 
 
-def test_the_commands_let_requests_pass_and_bring_the_registration_back(admin: Kubectl, tmp_path: Path) -> None:
+def test_the_commands_remove_and_restore_the_webhook_configuration(admin: Kubectl, tmp_path: Path) -> None:
     block = re.search(r"^```sh\n(kubectl get validating.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert block
-    looking, deleting, applying = (shlex.split(line, comments=True)[1:] for line in block[1].splitlines())
-    registrations = tmp_path / "webhook-configurations.yaml"
-    registrations.write_text(AWAY.replace("PORT", str(free_ports(1)[0])))
-    applying[applying.index("webhook-configurations.yaml")] = str(registrations)
+    get, delete, apply = (shlex.split(line, comments=True)[1:] for line in block[1].splitlines())
+    path = tmp_path / "webhook-configurations.yaml"
+    path.write_text(CONFIGURATION.replace("PORT", str(free_ports(1)[0])))
+    apply[apply.index("webhook-configurations.yaml")] = str(path)
 
     admin.create(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "away", "labels": {"webhooks": "away"}}}
     )
-    asked = ("create", "--dry-run=server", "--validate=false", "-f", "-")
-    given = config_map("web", "away")
-    admin(*applying)
+    create = ("create", "--dry-run=server", "--validate=false", "-f", "-")
+    body = config_map("web", "away")
+    admin(*apply)
     try:
-        admin.until(lambda output: "failed calling webhook" in output.err, *asked, given=given)
-        assert "/webhooks " in admin(*looking).out
-        admin(*deleting)
-        admin.until(lambda output: output.code == 0, *asked, given=given)
-        admin(*applying)
-        admin.until(lambda output: "failed calling webhook" in output.err, *asked, given=given)
+        admin.retry_until(lambda output: "failed calling webhook" in output.err, *create, body=body)
+        assert "/webhooks " in admin(*get).out
+        admin(*delete)
+        admin.retry_until(lambda output: output.code == 0, *create, body=body)
+        admin(*apply)
+        admin.retry_until(lambda output: "failed calling webhook" in output.err, *create, body=body)
     finally:
-        admin(*deleting)
+        admin(*delete)

@@ -1,4 +1,4 @@
-"""The command: send very many bodies, and say what came of them."""
+"""The command: sends a large number of bodies, and prints the results."""
 
 import argparse
 import os
@@ -9,55 +9,57 @@ from pathlib import Path
 from random import Random
 from tempfile import gettempdir
 
-from .answering import Endpoints, endpoints
-from .bodies import make
-from .laws import check
+from .bodies import make_request
+from .endpoints import Endpoints, running_endpoints
+from .invariants import check
 
-_FAILURES = 10  # so many are kept; then it is clear enough
+_MAX_FAILURES = 10  # the command stops after this number
 _INTERVAL = 5.0  # seconds between lines
 
 
 def main() -> int:
-    """Send bodies; 1 if a law was broken."""
+    """Send bodies; return 1 if an invariant was broken."""
     arguments = _arguments()
     print(f"seed {arguments.seed}")
-    began = time.monotonic()
-    with endpoints() as ours:
-        counts, failures = _run(ours, Random(arguments.seed), arguments.bodies)
-    seconds = time.monotonic() - began
+    started = time.monotonic()
+    with running_endpoints() as endpoints:
+        counts, failures = _send_bodies(endpoints, Random(arguments.seed), arguments.bodies)
+    seconds = time.monotonic() - started
     sent = counts.total() + len(failures)
-    print(f"{sent:,} bodies in {seconds:.0f} s, {sent / seconds:,.0f} a second")
-    for (path, what), count in sorted(counts.items()):
-        print(f"  {path:20} {what:28} {count:10,}")
+    print(f"{sent:,} bodies in {seconds:.0f} s, {sent / seconds:,.0f} per second")
+    for (path, result), count in sorted(counts.items()):
+        print(f"  {path:20} {result:28} {count:10,}")
     for failure in failures:
         print(f"  BROKEN {failure}")
-    print(f"{len(failures)} broken laws" + (", and then it ended" if len(failures) == _FAILURES else ""))
+    print(f"{len(failures)} broken invariants" + (", stopped" if len(failures) == _MAX_FAILURES else ""))
     return 1 if failures else 0
 
 
-def _run(ours: Endpoints, random: Random, bodies: int) -> tuple[Counter[tuple[str, str]], list[str]]:
+def _send_bodies(endpoints: Endpoints, random: Random, bodies: int) -> tuple[Counter[tuple[str, str]], list[str]]:
     counts: Counter[tuple[str, str]] = Counter()
     failures: list[str] = []
-    began = told = time.monotonic()
+    started = reported = time.monotonic()
     for number in range(1, bodies + 1):
-        path, body = make(random)
+        path, body = make_request(random)
         try:
-            answer = ours.answer(path, body)
-            counts[path, check(path, body, answer.code, answer.body)] += 1
+            response = endpoints.answer(path, body)
+            counts[path, check(path, body, response.code, response.body)] += 1
         except Exception as error:
-            failures.append(f"{path}: {type(error).__name__}: {error}; the body is in {_kept(body, len(failures))}")
-            if len(failures) == _FAILURES:
+            failures.append(
+                f"{path}: {type(error).__name__}: {error}; the body is in {_save_body(body, len(failures))}"
+            )
+            if len(failures) == _MAX_FAILURES:
                 break
         now = time.monotonic()
-        if now - told > _INTERVAL:
-            told = now
-            rate = number / (now - began)
-            left = (bodies - number) / rate
-            print(f"{number:,} of {bodies:,}, {rate:,.0f} a second, {left:.0f} s left", file=sys.stderr)
+        if now - reported > _INTERVAL:
+            reported = now
+            rate = number / (now - started)
+            remaining = (bodies - number) / rate
+            print(f"{number:,} of {bodies:,}, {rate:,.0f} per second, {remaining:.0f} s left", file=sys.stderr)
     return counts, failures
 
 
-def _kept(body: bytes, number: int) -> Path:
+def _save_body(body: bytes, number: int) -> Path:
     file = Path(gettempdir()) / f"fuzz-{os.getpid()}-{number}.body"
     file.write_bytes(body)
     return file

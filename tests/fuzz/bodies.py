@@ -1,4 +1,4 @@
-"""Bodies that nobody would write: real ones changed, made-up ones, and noise, all out of one source of randomness."""
+"""Random bodies: recorded ones with mutations, made-up ones, and noise. The same seed makes the same bodies."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -16,11 +16,11 @@ PATHS = {
     "/images": "/images",
     "/audit": "/audit",
 }
-REAL = [(PATHS[path], encode_body(body)) for path in PATHS for body in recorded_bodies(path).values()]
-_LONGEST = 10_000  # real bodies beyond it would take most of the time
-_BASES = [(path, body) for path, body in REAL if len(body) < _LONGEST]
+RECORDED_REQUESTS = [(PATHS[path], encode_body(body)) for path in PATHS for body in recorded_bodies(path).values()]
+_MAX_LENGTH = 10_000  # longer bodies would take most of the time
+_BASE_REQUESTS = [(path, body) for path, body in RECORDED_REQUESTS if len(body) < _MAX_LENGTH]
 
-# Pieces of JSON, and of what is nearly JSON.
+# Fragments of valid and invalid JSON.
 _TOKENS = (
     *(b"{", b"}", b"[", b"]", b",", b":", b'"', b"\\", b" ", b"\n", b"\0", b"/**/"),
     *(b"null", b"true", b"false", b"NaN", b"-Infinity", b"undefined", b"'", b'""', b"{}", b"[]"),
@@ -55,31 +55,31 @@ _KEYS = (
 )
 
 
-def make(random: Random) -> tuple[str, bytes]:
-    """A path, and a body for it."""
+def make_request(random: Random) -> tuple[str, bytes]:
+    """Return a path and a body."""
     path, body = random.choice(_MAKERS)(random)
     if random.random() < 0.05:
         path = random.choice([*PATHS.values()])
     return path, body
 
 
-def _mutated(random: Random) -> tuple[str, bytes]:
-    path, body = random.choice(_BASES)
+def _make_mutated(random: Random) -> tuple[str, bytes]:
+    path, body = random.choice(_BASE_REQUESTS)
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         body = random.choice(_MUTATIONS)(random, body)
     return path, body
 
 
-def _reshaped(random: Random) -> tuple[str, bytes]:
-    """A real body in which a value is another, a member is missing or there is one more."""
-    path, body = random.choice(_BASES)
+def _make_reshaped(random: Random) -> tuple[str, bytes]:
+    """Return a recorded body with values or members replaced, removed or renamed."""
+    path, body = random.choice(_BASE_REQUESTS)
     tree = json.loads(body)
     for _ in range(random.choice((1, 1, 2))):
-        _reshape(random, tree)
+        _change_value(random, tree)
     return path, _dumps(random, tree)
 
 
-def _reshape(random: Random, tree: Any) -> None:
+def _change_value(random: Random, tree: Any) -> None:
     node = tree
     while True:
         keys: Sequence[Any] = list(node) if isinstance(node, dict) else range(len(node))
@@ -91,7 +91,7 @@ def _reshape(random: Random, tree: Any) -> None:
             continue
         change = random.random()
         if change < 0.6:
-            node[key] = _value(random)
+            node[key] = _random_value(random)
         elif change < 0.8 or isinstance(node, list):
             del node[key]
         else:
@@ -99,53 +99,53 @@ def _reshape(random: Random, tree: Any) -> None:
         return
 
 
-def _made_up(random: Random) -> tuple[str, bytes]:
-    """A review of which each member may be anything."""
-    path, body = random.choice(_BASES)
+def _make_random_members(random: Random) -> tuple[str, bytes]:
+    """Return a review whose members may have any value."""
+    path, body = random.choice(_BASE_REQUESTS)
     review = json.loads(body)
     content = next(name for name in ("request", "spec", "items") if name in review)
     members = review[content]
     if isinstance(members, dict):
         for name in random.sample(sorted(members), min(len(members), random.choice((0, 1, 2, 5)))):
-            members[name] = _tree(random, 3)
+            members[name] = _random_tree(random, 3)
     for name in ("kind", "apiVersion", "metadata", content):
         if random.random() < 0.05:
-            review[name] = _tree(random, 2)
+            review[name] = _random_tree(random, 2)
     return path, _dumps(random, review)
 
 
-def _noise(random: Random) -> tuple[str, bytes]:
+def _make_noise(random: Random) -> tuple[str, bytes]:
     length = random.choice((0, 1, 2, 10, 100))
     return random.choice([*PATHS.values()]), bytes(random.getrandbits(8) for _ in range(length))
 
 
-def _token_soup(random: Random) -> tuple[str, bytes]:
+def _make_tokens(random: Random) -> tuple[str, bytes]:
     tokens = [random.choice(_TOKENS) for _ in range(random.choice((1, 3, 10, 30)))]
     return random.choice([*PATHS.values()]), b"".join(tokens)
 
 
 _MAKERS: Sequence[Callable[[Random], tuple[str, bytes]]] = (
-    *([_mutated] * 10),
-    *([_reshaped] * 5),
-    *([_made_up] * 3),
-    _noise,
-    _token_soup,
+    *([_make_mutated] * 10),
+    *([_make_reshaped] * 5),
+    *([_make_random_members] * 3),
+    _make_noise,
+    _make_tokens,
 )
 
 
-def _value(random: Random) -> Any:
+def _random_value(random: Random) -> Any:
     return deepcopy(random.choice(_VALUES))
 
 
-def _tree(random: Random, levels: int) -> Any:
+def _random_tree(random: Random, levels: int) -> Any:
     if levels == 0 or random.random() < 0.5:
-        return _value(random)
-    inner = [_tree(random, levels - 1) for _ in range(random.choice((0, 1, 3)))]
-    return inner if random.random() < 0.5 else {random.choice(_KEYS): each for each in inner}
+        return _random_value(random)
+    inner = [_random_tree(random, levels - 1) for _ in range(random.choice((0, 1, 3)))]
+    return inner if random.random() < 0.5 else {random.choice(_KEYS): value for value in inner}
 
 
 def _dumps(random: Random, tree: Any) -> bytes:
-    """As JSON in one of the ways to write it; a lone surrogate comes as an escape or as bytes that are no UTF-8."""
+    """Encode as JSON in a random style. A lone surrogate is an escape or invalid UTF-8."""
     compact = random.random() < 0.8
     text = json.dumps(
         tree,
@@ -156,12 +156,14 @@ def _dumps(random: Random, tree: Any) -> bytes:
     return text.encode(errors="surrogatepass")
 
 
-# What befalls a body: each takes bytes and leaves bytes.
+# Mutations of bodies.
 
 
 def _flip_a_bit(random: Random, body: bytes) -> bytes:
-    at = random.randrange(len(body) + 1)
-    return body[:at] + bytes([body[at] ^ 1 << random.randrange(8)]) + body[at + 1 :] if at < len(body) else body
+    position = random.randrange(len(body) + 1)
+    if position == len(body):
+        return body
+    return body[:position] + bytes([body[position] ^ 1 << random.randrange(8)]) + body[position + 1 :]
 
 
 def _truncate(random: Random, body: bytes) -> bytes:
@@ -169,8 +171,8 @@ def _truncate(random: Random, body: bytes) -> bytes:
 
 
 def _insert_token(random: Random, body: bytes) -> bytes:
-    at = random.randrange(len(body) + 1)
-    return body[:at] + random.choice(_TOKENS) + body[at:]
+    position = random.randrange(len(body) + 1)
+    return body[:position] + random.choice(_TOKENS) + body[position:]
 
 
 def _replace_by_token(random: Random, body: bytes) -> bytes:
@@ -178,73 +180,73 @@ def _replace_by_token(random: Random, body: bytes) -> bytes:
     return body[:start] + random.choice(_TOKENS) + body[start + random.choice((1, 2, 5, 20)) :]
 
 
-def _cut(random: Random, body: bytes) -> bytes:
+def _delete_bytes(random: Random, body: bytes) -> bytes:
     start = random.randrange(len(body) + 1)
     return body[:start] + body[start + random.choice((1, 2, 10, 100)) :]
 
 
-def _repeat(random: Random, body: bytes) -> bytes:
+def _repeat_piece(random: Random, body: bytes) -> bytes:
     start = random.randrange(len(body) + 1)
     piece = body[start : start + random.choice((1, 10, 100, 1000))]
     return body[:start] + piece * random.choice((2, 3)) + body[start + len(piece) :]
 
 
-def _places(body: bytes, mark: bytes) -> list[int]:
-    found, at = [], body.find(mark)
-    while at >= 0:
-        found.append(at)
-        at = body.find(mark, at + 1)
-    return found
+def _find_all(body: bytes, pattern: bytes) -> list[int]:
+    positions, position = [], body.find(pattern)
+    while position >= 0:
+        positions.append(position)
+        position = body.find(pattern, position + 1)
+    return positions
 
 
-def _repeat_a_key(random: Random, body: bytes) -> bytes:
-    """The first key of some object comes again, the same or with an escape in it, before the first or at the end."""
-    places = _places(body, b'{"')
-    if not places:
+def _duplicate_key(random: Random, body: bytes) -> bytes:
+    """Repeat the first key of an object, possibly with an escape, at the start or the end of the object."""
+    positions = _find_all(body, b'{"')
+    if not positions:
         return body
-    at = random.choice(places) + 1
-    key = body[at : body.find(b'"', at + 1) + 1]
+    position = random.choice(positions) + 1
+    key = body[position : body.find(b'"', position + 1) + 1]
     if random.random() < 0.3 and len(key) > 2:
         key = b'"\\u%04x' % key[1] + key[2:]
     member = key + b":" + random.choice((b"null", b"0", b'"a"', b"{}", b"[]"))
     if random.random() < 0.5:
-        return body[:at] + member + b"," + body[at:]
-    end = body.find(b"}", at)
+        return body[:position] + member + b"," + body[position:]
+    end = body.find(b"}", position)
     return body[:end] + b"," + member + body[end:]
 
 
-def _nest(random: Random, body: bytes) -> bytes:
-    """Some value comes to lie, or seems to lie, very deep."""
-    places = _places(body, b":")
-    if not places:
+def _nest_value(random: Random, body: bytes) -> bytes:
+    """Nest a value deeply, possibly without closing brackets."""
+    positions = _find_all(body, b":")
+    if not positions:
         return body
-    at = random.choice(places) + 1
+    position = random.choice(positions) + 1
     levels = random.choice((50, 150, 190, 195, 196, 197, 198, 199, 200, 250, 300, 1100, 20_000))
     left, right = random.choice(((b"[", b"]"), (b'{"a":', b"}")))
     middle = random.choice((b"", b"1")) if left == b"[" else b"1"
     closing = b"" if random.random() < 0.1 else right * levels
-    end = min(place for place in (body.find(b",", at), body.find(b"}", at), len(body)) if place >= 0)
-    return body[:at] + left * levels + middle + closing + body[end:]
+    end = min(place for place in (body.find(b",", position), body.find(b"}", position), len(body)) if place >= 0)
+    return body[:position] + left * levels + middle + closing + body[end:]
 
 
-def _odd_value(random: Random, body: bytes) -> bytes:
-    """Some value is a token in its place."""
-    places = _places(body, b'":')
-    if not places:
+def _replace_value(random: Random, body: bytes) -> bytes:
+    """Replace a value by a fragment."""
+    positions = _find_all(body, b'":')
+    if not positions:
         return body
-    at = random.choice(places) + 2
-    end = min(place for place in (body.find(b",", at), body.find(b"}", at), len(body)) if place >= 0)
-    return body[:at] + random.choice(_TOKENS) + body[end:]
+    position = random.choice(positions) + 2
+    end = min(place for place in (body.find(b",", position), body.find(b"}", position), len(body)) if place >= 0)
+    return body[:position] + random.choice(_TOKENS) + body[end:]
 
 
-def _blanks(random: Random, body: bytes) -> bytes:
-    mark = random.choice((b",", b":", b"{", b"}", b'"'))
+def _insert_blanks(random: Random, body: bytes) -> bytes:
+    pattern = random.choice((b",", b":", b"{", b"}", b'"'))
     blank = random.choice((b" ", b"\n", b"\t\r", b"\0", b"\xc2\xa0", b"\x0b"))
-    return body.replace(mark, mark + blank, random.choice((1, 3, -1)))
+    return body.replace(pattern, pattern + blank, random.choice((1, 3, -1)))
 
 
-def _escape(random: Random, body: bytes) -> bytes:
-    """Some characters are escaped that need not be."""
+def _escape_letters(random: Random, body: bytes) -> bytes:
+    """Escape letters that need no escape."""
     letter = random.choice(b"abcekmnrstu")
     return body.replace(bytes([letter]), b"\\u%04x" % letter, random.choice((1, 3, 10)))
 
@@ -254,13 +256,13 @@ _MUTATIONS: Sequence[Callable[[Random, bytes], bytes]] = (
     _truncate,
     _insert_token,
     _replace_by_token,
-    _cut,
-    _repeat,
-    _repeat_a_key,
-    _repeat_a_key,
-    _nest,
-    _odd_value,
-    _odd_value,
-    _blanks,
-    _escape,
+    _delete_bytes,
+    _repeat_piece,
+    _duplicate_key,
+    _duplicate_key,
+    _nest_value,
+    _replace_value,
+    _replace_value,
+    _insert_blanks,
+    _escape_letters,
 )

@@ -1,4 +1,4 @@
-"""Some of the bodies; `python -m tests.fuzz` sends a million of them."""
+"""Sends random bodies; `python -m tests.fuzz` sends a million."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,26 +10,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ..support.servers import Connection, serving
-from .answering import Endpoints, endpoints
-from .bodies import REAL, make
-from .laws import POLICIES, VERDICT, BrokenLawError, check
+from .bodies import RECORDED_REQUESTS, make_request
+from .endpoints import Endpoints, running_endpoints
+from .invariants import POLICIES, VERDICT, InvariantError, check
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES, BODIES = 1050, 20  # 21,000 in all
+EXAMPLES, BODIES = 1050, 20  # 21,000 in total
 OVER_TLS = 400
 
 
 @pytest.fixture(scope="module")
-def ours() -> Iterator[Endpoints]:
-    with endpoints() as found:
-        yield found
+def endpoints() -> Iterator[Endpoints]:
+    with running_endpoints() as running:
+        yield running
 
 
-@pytest.mark.parametrize(("path", "body"), REAL)
-def test_real_bodies_reach_the_policies(path: str, body: bytes, ours: Endpoints) -> None:
-    answer = ours.answer(path, body)
-    assert check(path, body, answer.code, answer.body) == VERDICT
+@pytest.mark.parametrize(("path", "body"), RECORDED_REQUESTS)
+def test_recorded_bodies_reach_the_policies(path: str, body: bytes, endpoints: Endpoints) -> None:
+    response = endpoints.answer(path, body)
+    assert check(path, body, response.code, response.body) == VERDICT
 
 
 @settings(
@@ -39,25 +39,25 @@ def test_real_bodies_reach_the_policies(path: str, body: bytes, ours: Endpoints)
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
 @given(random=st.randoms(use_true_random=False))
-def test_the_laws_hold(random: Random, ours: Endpoints) -> None:
+def test_the_invariants_hold(random: Random, endpoints: Endpoints) -> None:
     for _ in range(BODIES):
-        path, body = make(random)
-        answer = ours.answer(path, body)
-        check(path, body, answer.code, answer.body)
+        path, body = make_request(random)
+        response = endpoints.answer(path, body)
+        check(path, body, response.code, response.body)
 
 
-def test_the_laws_hold_over_tls(ours: Endpoints, tmp_path: Path) -> None:
-    """The answers are those of the endpoints to the byte, and the server has no more to say of them than warnings."""
-    random, seen = Random(20), Counter[str]()
+def test_the_invariants_hold_over_tls(endpoints: Endpoints, tmp_path: Path) -> None:
+    """The responses are identical to those of the endpoints, and the server logs only warnings."""
+    random, results = Random(20), Counter[str]()
     with serving(tmp_path, policies=POLICIES) as server:
         connection: Connection | None = None
         for _ in range(OVER_TLS):
-            path, body = make(random)
+            path, body = make_request(random)
             connection = connection or server.connect()
             reply = connection.post(path, body)
-            answer = ours.answer(path, body)
-            assert (reply.status, reply.body) == (answer.code, answer.body), body
-            seen[check(path, body, reply.status, reply.body)] += 1
+            response = endpoints.answer(path, body)
+            assert (reply.status, reply.body) == (response.code, response.body), body
+            results[check(path, body, reply.status, reply.body)] += 1
             if reply.closes:
                 connection.close()
                 connection = None
@@ -66,7 +66,7 @@ def test_the_laws_hold_over_tls(ours: Endpoints, tmp_path: Path) -> None:
         assert server.stop() == 0
         server.errors.all()
         assert {record["level"] for record in server.logs()} == {"warning"}
-    assert len(seen) > 3, seen
+    assert len(results) > 3, results
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,6 @@ def test_the_laws_hold_over_tls(ours: Endpoints, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_the_laws_can_be_broken(path: str, body: bytes, code: int, reply: bytes) -> None:
-    with pytest.raises(BrokenLawError):
+def test_broken_invariants_are_found(path: str, body: bytes, code: int, reply: bytes) -> None:
+    with pytest.raises(InvariantError):
         check(path, body, code, reply)

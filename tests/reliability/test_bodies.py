@@ -9,9 +9,9 @@ from time import time_ns
 
 import pytest
 
-from ..fuzz.bodies import make
-from ..fuzz.laws import POLICIES as DENYING
-from ..fuzz.laws import check
+from ..fuzz.bodies import make_request
+from ..fuzz.invariants import POLICIES as DENYING
+from ..fuzz.invariants import check
 from ..support.builders import access_body, encode_body, image_body, token_body
 from ..support.malformed import BAD, Denied, Failed, assert_response
 from ..support.pairs import GOOD, VALIDATE
@@ -79,7 +79,7 @@ def test_item_15_fuzzed_bodies(denying: Server, figure: Figure, size: Size) -> N
     random, seen, lasting = Random(seed), Counter[str](), Lasting(denying)
     print(f"seed {seed}")
     for _ in range(bodies // together):
-        posts = [make(random) for _ in range(together)]
+        posts = [make_request(random) for _ in range(together)]
         for (path, body), reply in zip(posts, lasting.post_all(posts), strict=True):
             seen[check(path, body, reply.status, reply.body)] += 1
     lasting.close()

@@ -1,4 +1,4 @@
-"""The endpoints with the policies that deny, without HTTP: as quick as the server can be asked."""
+"""The endpoints with policies that deny, without HTTP: the fastest way to send bodies."""
 
 import asyncio
 import logging
@@ -12,30 +12,30 @@ from webhooks.http.responses import JsonResponse
 from webhooks.policy.loader import load
 
 from ..support.reviews import Reviews, build_reviews
-from .laws import POLICIES
+from .invariants import POLICIES
 
 
 class Endpoints:
-    """Answers bodies in this process."""
+    """Reviews bodies in this process."""
 
     def __init__(self, runner: asyncio.Runner, reviews: Reviews) -> None:
         self._runner = runner
         self._reviews = reviews
 
     def answer(self, path: str, body: bytes) -> JsonResponse:
-        found = self._reviews.endpoint(path).answer(body, b"timeout=10s")
-        if isinstance(found, JsonResponse):
-            return found
+        response = self._reviews.endpoint(path).answer(body, b"timeout=10s")
+        if isinstance(response, JsonResponse):
+            return response
 
         async def wait() -> JsonResponse:
-            return await found
+            return await response
 
         return self._runner.run(wait())
 
 
 @contextmanager
-def endpoints() -> Iterator[Endpoints]:
-    """Endpoints whose policies run in place, as quick ones do before long, and which log nothing."""
+def running_endpoints() -> Iterator[Endpoints]:
+    """Return endpoints for the block. Their policies run inline, as fast ones do, and warnings are not logged."""
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
         file = Path(folder) / "policies.py"
         file.write_text(POLICIES)
