@@ -1,4 +1,4 @@
-"""The image answers reviews, alone and as the manifests run it."""
+"""The container image, run alone and as in the manifests."""
 
 import json
 import re
@@ -25,7 +25,7 @@ SERVICE = "webhooks.webhooks.svc"
 
 
 def locked(file: str) -> dict[str, str]:
-    """The versions in a lock, by name; each has the hashes of its files."""
+    """Return the versions in a lock file by name; each must have hashes."""
     versions = {}
     for entry in re.split(r"\n(?=\S)", (DEPLOY / file).read_text()):
         if match := re.match(r"([a-z0-9-]+)==([^ ]+)", entry):
@@ -34,29 +34,29 @@ def locked(file: str) -> dict[str, str]:
     return versions
 
 
-def unmet(wanted: list[str], versions: dict[str, str]) -> list[str]:
-    """The requirements that no version in a lock meets."""
-    named = [(each, canonicalize_name(each.name)) for each in map(Requirement, wanted)]
-    return [str(each) for each, name in named if name not in versions or versions[name] not in each.specifier]
+def unmet(requirements: list[str], versions: dict[str, str]) -> list[str]:
+    """Return the requirements that a lock file does not meet."""
+    by_name = [(canonicalize_name(item.name), item) for item in map(Requirement, requirements)]
+    return [str(item) for name, item in by_name if name not in versions or versions[name] not in item.specifier]
 
 
-def test_what_the_package_needs_is_locked() -> None:
+def test_all_requirements_are_locked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
-    wanted = [*project["project"]["dependencies"], *extras["oidc"], *extras["redis"], *extras["tracing"]]
-    assert unmet(wanted, locked("requirements.txt")) == []
+    requirements = [*project["project"]["dependencies"], *extras["oidc"], *extras["redis"], *extras["tracing"]]
+    assert unmet(requirements, locked("requirements.txt")) == []
     assert unmet(project["build-system"]["requires"], locked("build-requirements.txt")) == []
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
-    with build_image(tmp_path_factory.mktemp("image")) as made:
-        yield made
+    with build_image(tmp_path_factory.mktemp("image")) as built:
+        yield built
 
 
 @pytest.fixture(scope="module")
 def server(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The image's own command with a policy of its library, and nothing to write to but its home and /tmp."""
+    """A container with a bundled policy; only its home and /tmp are writable."""
     folder, ops_port = tmp_path_factory.mktemp("run"), free_port()
     options = ("serve", "--policies", "library:required_labels", "--shutdown-delay", 0)
     where = ("--host", "127.0.0.1", "--port", 0, "--ops-port", ops_port)
@@ -71,7 +71,7 @@ def server(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         yield running
 
 
-def test_it_answers_reviews_over_tls(server: Server) -> None:
+def test_it_serves_reviews_over_tls(server: Server) -> None:
     body = review("web", resource="pods")
     reply = server.post("/admission/validate", body)
     assert reply.status == 200
@@ -80,7 +80,7 @@ def test_it_answers_reviews_over_tls(server: Server) -> None:
     assert "owner" in response["status"]["message"]
 
 
-def test_it_runs_as_a_user_without_rights(server: Server, image: Image) -> None:
+def test_it_runs_as_an_unprivileged_user(server: Server, image: Image) -> None:
     assert image.config["User"] == "65532:65532"
     status = Path(f"/proc/{server.process.pid}/status").read_text()
     assert re.search(r"^Uid:\t65532\t65532\t65532\t65532$", status, re.MULTILINE)
@@ -88,30 +88,30 @@ def test_it_runs_as_a_user_without_rights(server: Server, image: Image) -> None:
     assert re.search(r"^NoNewPrivs:\t1$", status, re.MULTILINE)
 
 
-def test_its_health_check_tells_who_is_well(server: Server, image: Image) -> None:
+def test_its_health_check(server: Server, image: Image) -> None:
     kind, *check = image.config["Healthcheck"]["Test"]
-    assert kind == "CMD"  # no shell between
-    well = image.run(*check, f"http://127.0.0.1:{server.ops_port}/readyz")
-    assert (well.returncode, well.stderr) == (0, "")
-    away = image.run(*check, f"http://127.0.0.1:{free_port()}/readyz")
-    assert (away.returncode, away.stdout) == (1, "")
+    assert kind == "CMD"  # without a shell
+    healthy = image.run(*check, f"http://127.0.0.1:{server.ops_port}/readyz")
+    assert (healthy.returncode, healthy.stderr) == (0, "")
+    unreachable = image.run(*check, f"http://127.0.0.1:{free_port()}/readyz")
+    assert (unreachable.returncode, unreachable.stdout) == (1, "")
 
 
-def test_it_needs_no_shell_and_has_every_extra(image: Image) -> None:
+def test_it_has_no_shell_and_all_extras(image: Image) -> None:
     assert not (image.root / "bin/sh").exists()
     modules = "httpx2, joserfc, hiredis, opentelemetry.sdk, opentelemetry.exporter.otlp.proto.http"
     done = image.run("/opt/webhooks/bin/python", "-c", f"import {modules}")
     assert done.returncode == 0, done.stderr
 
 
-def test_nothing_of_its_making_is_left_in_it(image: Image) -> None:
+def test_it_contains_no_build_files(image: Image) -> None:
     assert not [name for name in ("source", "locks", "wheels", "pip") if (image.root / name).exists()]
     assert not list(image.root.rglob("*-key.pem"))
     assert not list((image.root / "opt").rglob("pip"))
 
 
-def test_a_signal_ends_it(image: Image, tmp_path: Path) -> None:
-    """Nothing stands between a signal and the server."""
+def test_sigterm_stops_it(image: Image, tmp_path: Path) -> None:
+    """The server is the process that receives the signal."""
     options = ("serve", "--policies", "library:required_labels", "--port", 0, "--ops-port", 0, "--shutdown-delay", 0)
     mounts = [Mount(image.owned(tmp_path / "home"), image.config["WorkingDir"], "rw")]
     with running_process(image.command(*image.config["Entrypoint"], *options, mounts=mounts), tmp_path) as running:
@@ -121,7 +121,7 @@ def test_a_signal_ends_it(image: Image, tmp_path: Path) -> None:
 
 @contextmanager
 def replica(pod: Pod, folder: Path, ca: Path, *more: object) -> Iterator[Server]:
-    """A pod that runs, at ports that are free, as its Service is called."""
+    """Run a pod on free ports within the block, with the name of its Service."""
     ops_port = free_port()
     where = ("--host", "127.0.0.1", "--port", 0, "--ops-port", ops_port, "--shutdown-delay", 0, *more)
     with running_process(pod.command("containers", *where), folder) as running:
@@ -133,7 +133,7 @@ def replica(pod: Pod, folder: Path, ca: Path, *more: object) -> Iterator[Server]
 
 
 def warnings(server: Server) -> list[str]:
-    """What is said of a Deployment that nobody owns."""
+    """Return the warnings about a Deployment without an owner."""
     body = review("web", resource="deployments").replace(b'"v1"', b'"apps/v1"')
     given = json.loads(body)
     given["request"]["resource"] = {"group": "apps", "version": "v1", "resource": "deployments"}
@@ -145,7 +145,7 @@ def warnings(server: Server) -> list[str]:
 
 
 def test_the_base_runs(image: Image, tmp_path: Path) -> None:
-    """With a Secret as docs/guides/install.md has it made."""
+    """With a Secret as in docs/guides/install.md."""
     objects = render(KUSTOMIZE / "base")
     pair = certificates.issue(tmp_path / "certs", names=[SERVICE])
     secrets = {"webhooks-tls": {"tls.crt": pair.certificate, "tls.key": pair.key}}
@@ -153,10 +153,10 @@ def test_the_base_runs(image: Image, tmp_path: Path) -> None:
     pod = Pod(image, spec, tmp_path / "pod", objects, secrets)
     with replica(pod, tmp_path, pair.ca) as server:
         assert server.get("/readyz", ops=True).body == b"ok"
-        assert any("has no label 'owner'" in each for each in warnings(server))
+        assert any("has no label 'owner'" in warning for warning in warnings(server))
 
 
-def test_replicas_that_issue_for_themselves_are_trusted_by_one_authority(image: Image, tmp_path: Path) -> None:
+def test_replicas_with_self_managed_certificates_share_a_ca(image: Image, tmp_path: Path) -> None:
     objects = render(KUSTOMIZE / "overlays" / "self-managed")
     made = certificates.issue(tmp_path / "certs", names=[SERVICE])
     secrets = {"webhooks-authority": {"ca.pem": made.ca, "ca-key.pem": made.ca.with_name("ca-key.pem")}}

@@ -1,4 +1,4 @@
-"""The manifests that people apply: well-formed, hardened, and about the server as it is."""
+"""The kustomizations are valid, hardened and consistent with the server."""
 
 import re
 from pathlib import Path
@@ -29,29 +29,29 @@ def objects(request: pytest.FixtureRequest) -> list[Json]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_object_is_what_the_cluster_knows(objects: list[Json], version: str) -> None:
-    for each in objects:
-        if each["apiVersion"] != CERT_MANAGER:
-            kubernetes_validate.validate(each, version, strict=True)
+def test_all_objects_are_valid(objects: list[Json], version: str) -> None:
+    for obj in objects:
+        if obj["apiVersion"] != CERT_MANAGER:
+            kubernetes_validate.validate(obj, version, strict=True)
 
 
-def test_all_is_in_our_namespace(objects: list[Json]) -> None:
+def test_all_objects_are_in_the_namespace(objects: list[Json]) -> None:
     cluster_wide = ("Namespace", "ClusterRole", "ClusterRoleBinding")
-    assert {each["metadata"].get("namespace") for each in objects if each["kind"] not in cluster_wide} == {"webhooks"}
+    assert {obj["metadata"].get("namespace") for obj in objects if obj["kind"] not in cluster_wide} == {"webhooks"}
 
 
-def test_pods_keep_to_the_restricted_standard(objects: list[Json]) -> None:
-    """By the bundled policy for it, as our namespace asks for it by its label."""
+def test_pods_meet_the_restricted_standard(objects: list[Json]) -> None:
+    """The bundled policy allows them; the label of the namespace enforces it."""
     standard = bundled("pod_security_standards")
-    workloads = [each for each in objects if each["kind"] == "Deployment"]
-    assert workloads
-    for each in workloads:
-        assert standard(admission("CREATE", each), level="restricted") == Allow()
+    deployments = [obj for obj in objects if obj["kind"] == "Deployment"]
+    assert deployments
+    for deployment in deployments:
+        assert standard(admission("CREATE", deployment), level="restricted") == Allow()
     namespace = find_object(objects, "Namespace")
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
-def test_containers_write_nowhere_and_take_no_more_than_they_may(objects: list[Json]) -> None:
+def test_containers_are_read_only_with_limits(objects: list[Json]) -> None:
     for pod in pods(objects):
         assert pod["enableServiceLinks"] is False
         for container in containers(pod):
@@ -60,22 +60,22 @@ def test_containers_write_nowhere_and_take_no_more_than_they_may(objects: list[J
             assert container["resources"]["requests"].keys() == {"cpu", "memory"}
 
 
-def test_only_who_needs_a_token_has_one() -> None:
+def test_only_self_managed_pods_have_a_token() -> None:
     for folder in FOLDERS:
         rendered = render(KUSTOMIZE / folder)
-        granted = [each for each in rendered if each["kind"] == "ClusterRole"]
+        roles = [obj for obj in rendered if obj["kind"] == "ClusterRole"]
         assert find_object(rendered, "ServiceAccount")["automountServiceAccountToken"] is False
         for pod in pods(rendered):
             ours = pod["containers"][0]["name"] == "webhooks"
             assert pod["automountServiceAccountToken"] is (ours and folder.endswith("self-managed"))
-        assert bool(granted) is folder.endswith("self-managed")
-        for role in granted:
+        assert bool(roles) is folder.endswith("self-managed")
+        for role in roles:
             [rule] = role["rules"]
             assert rule["resourceNames"] == ["webhooks"]
             assert set(rule["verbs"]) == {"get", "patch"}
 
 
-def test_replicas_are_replaced_one_after_the_other(objects: list[Json]) -> None:
+def test_replicas_are_replaced_one_by_one(objects: list[Json]) -> None:
     deployment = find_object(objects, "Deployment")["spec"]
     assert deployment["replicas"] == 2
     assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
@@ -83,24 +83,24 @@ def test_replicas_are_replaced_one_after_the_other(objects: list[Json]) -> None:
     settings = Settings()
     assert pod["terminationGracePeriodSeconds"] > settings.shutdown_delay + settings.grace
     labels = deployment["template"]["metadata"]["labels"]
-    for chosen in (
+    for selector in (
         deployment["selector"],
-        *(each["labelSelector"] for each in pod["topologySpreadConstraints"]),
+        *(constraint["labelSelector"] for constraint in pod["topologySpreadConstraints"]),
         find_object(objects, "PodDisruptionBudget")["spec"]["selector"],
         find_object(objects, "NetworkPolicy")["spec"]["podSelector"],
         {"matchLabels": find_object(objects, "Service")["spec"]["selector"]},
     ):
-        assert chosen["matchLabels"].items() <= labels.items()
+        assert selector["matchLabels"].items() <= labels.items()
 
 
 def test_ports_are_those_of_the_server(objects: list[Json]) -> None:
     [container] = find_object(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
-    assert {each["name"]: each["containerPort"] for each in container["ports"]} == {
+    assert {port["name"]: port["containerPort"] for port in container["ports"]} == {
         "reviews": Settings.port,
         "ops": Settings.ops_port,
     }
     probes = [container[name]["httpGet"] for name in ("startupProbe", "readinessProbe", "livenessProbe")]
-    assert [(each["path"], each["port"]) for each in probes] == [
+    assert [(probe["path"], probe["port"]) for probe in probes] == [
         ("/readyz", "ops"),
         ("/readyz", "ops"),
         ("/livez", "ops"),
@@ -108,14 +108,14 @@ def test_ports_are_those_of_the_server(objects: list[Json]) -> None:
 
 
 def test_images_are_of_this_version(objects: list[Json]) -> None:
-    images = {each["image"] for pod in pods(objects) for each in containers(pod)}
+    images = {container["image"] for pod in pods(objects) for container in containers(pod)}
     assert images - {"redis:7"} == {f"cluster-webhooks:{__version__}"}
     page = (KUSTOMIZE.parents[1] / "docs" / "guides" / "install.md").read_text()
     assert set(re.findall(r"(?:cluster-webhooks:|newTag: )([\d.]+\d)", page)) == {__version__}
 
 
 def test_options_are_those_of_the_server(objects: list[Json]) -> None:
-    """An option that is misspelt would be found by nobody until a cluster starts it."""
+    """Otherwise a typo would only be found in a cluster."""
     known = {option for parameter in main.commands["serve"].params for option in parameter.opts}
     [container] = find_object(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
     command, *options = container["args"]
@@ -123,25 +123,25 @@ def test_options_are_those_of_the_server(objects: list[Json]) -> None:
     assert {option.partition("=")[0] for option in options} <= known
 
 
-def test_configurations_are_right(objects: list[Json], tmp_path: Path) -> None:
-    """By what `webhooks check` goes by."""
-    configuration = written(find_object(objects, "ConfigMap", "webhooks-configuration"), tmp_path)
-    written(find_object(objects, "ConfigMap", "webhooks-policies"), tmp_path / "policies")
+def test_configurations_are_valid(objects: list[Json], tmp_path: Path) -> None:
+    """As `webhooks check` validates them."""
+    configuration = write_files(find_object(objects, "ConfigMap", "webhooks-configuration"), tmp_path)
+    write_files(find_object(objects, "ConfigMap", "webhooks-policies"), tmp_path / "policies")
     read = file.read(configuration / "webhooks.yaml")
     policies = load_checked(read)
-    assert {each.mode for each in policies} == {"warn"}
-    assert "owner" in {each.name for each in policies}
+    assert {policy.mode for policy in policies} == {"warn"}
+    assert "owner" in {policy.name for policy in policies}
 
 
-def written(config_map: Json, folder: Path) -> Path:
-    """Where its files lie, as they would in a pod."""
+def write_files(config_map: Json, folder: Path) -> Path:
+    """Write the files of a ConfigMap into a folder, and return it."""
     folder.mkdir(exist_ok=True)
     for name, text in config_map["data"].items():
         (folder / name).write_text(text)
     return folder
 
 
-REGISTRATIONS = {
+WEBHOOK_CONFIGURATIONS = {
     f"{kind.lower()}.yaml": {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": f"{kind}WebhookConfiguration",
@@ -152,18 +152,18 @@ REGISTRATIONS = {
 }
 
 
-def test_cert_manager_fills_in_registrations(tmp_path: Path) -> None:
-    objects = render_with_components(tmp_path, "cert-manager", resources=REGISTRATIONS)
+def test_cert_manager_injects_the_ca_bundle(tmp_path: Path) -> None:
+    objects = render_with_components(tmp_path, "cert-manager", resources=WEBHOOK_CONFIGURATIONS)
     injected = {"cert-manager.io/inject-ca-from": "webhooks/webhooks"}
-    for registration in REGISTRATIONS.values():
-        assert find_object(objects, registration["kind"])["metadata"]["annotations"] == injected
+    for configuration in WEBHOOK_CONFIGURATIONS.values():
+        assert find_object(objects, configuration["kind"])["metadata"]["annotations"] == injected
     certificate = find_object(objects, "Certificate")
     assert certificate["spec"]["secretName"] == "webhooks-tls"
     assert "webhooks.webhooks.svc" in certificate["spec"]["dnsNames"]
 
 
 @pytest.mark.parametrize("with_redis", [("self-managed", "redis"), ("redis", "self-managed")])
-def test_components_go_together_in_any_order(with_redis: tuple[str, str], tmp_path: Path) -> None:
+def test_components_can_be_combined_in_any_order(with_redis: tuple[str, str], tmp_path: Path) -> None:
     [container] = find_object(render_with_components(tmp_path, *with_redis), "Deployment")["spec"]["template"]["spec"][
         "containers"
     ]
@@ -174,15 +174,15 @@ def test_components_go_together_in_any_order(with_redis: tuple[str, str], tmp_pa
         "--sync-ca-bundle=webhooks",
         "--admission-config=/etc/webhooks/admission.yaml",
     ]
-    mounted = {each["mountPath"] for each in container["volumeMounts"]}
+    mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert "/etc/webhooks/redis" in mounted
     assert "/etc/webhooks/tls" not in mounted
 
 
 @pytest.mark.parametrize("generated", ["webhooks-configuration", "webhooks-policies"])
-def test_what_pods_read_is_named_by_its_content(generated: str, objects: list[Json]) -> None:
-    """So that a change is a rollout."""
+def test_names_of_config_maps_contain_a_digest(generated: str, objects: list[Json]) -> None:
+    """A change then starts a rollout."""
     name = find_object(objects, "ConfigMap", generated)["metadata"]["name"]
     assert name != generated
     volumes = find_object(objects, "Deployment")["spec"]["template"]["spec"]["volumes"]
-    assert name in [each["configMap"]["name"] for each in volumes if "configMap" in each]
+    assert name in [volume["configMap"]["name"] for volume in volumes if "configMap" in volume]

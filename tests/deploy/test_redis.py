@@ -18,7 +18,7 @@ EVENT = encode_body(admission_body("CREATE", core_event(), resource="v1/events")
 def test_limits_are_stored_in_redis(tmp_path: Path) -> None:
     objects = render(KUSTOMIZE / "overlays" / "redis")
     [container] = find_object(objects, "Deployment", "webhooks-redis")["spec"]["template"]["spec"]["containers"]
-    options = [each.replace("$(PASSWORD)", PASSWORD) for each in container["args"]]
+    options = [argument.replace("$(PASSWORD)", PASSWORD) for argument in container["args"]]
     assert find_object(objects, "Service", "webhooks-redis")["spec"]["ports"][0]["port"] == 6379
     with RedisServer(*options) as store:
         for name, text in find_object(objects, "ConfigMap", "webhooks-configuration")["data"].items():

@@ -1,4 +1,4 @@
-"""The wheel: what it brings along, and that it works where it is unpacked."""
+"""The contents of the wheel, and its use from where it is unpacked."""
 
 import subprocess
 import sys
@@ -33,27 +33,27 @@ def relative(folder: str, pattern: str) -> set[str]:
     return {str(file.relative_to(ROOT / folder)) for file in (ROOT / folder).rglob(pattern)}
 
 
-def test_nothing_but_the_package_is_in_it(wheel: zipfile.ZipFile) -> None:
-    top = {name.partition("/")[0] for name in wheel.namelist()}
-    assert top == {"webhooks", f"cluster_webhooks-{__version__}.dist-info"}
+def test_it_contains_only_the_package(wheel: zipfile.ZipFile) -> None:
+    top_level = {name.partition("/")[0] for name in wheel.namelist()}
+    assert top_level == {"webhooks", f"cluster_webhooks-{__version__}.dist-info"}
     suffixes = {Path(name).suffix for name in wheel.namelist() if name.startswith("webhooks/")}
     assert suffixes <= {".md", ".py", ".tmpl", ".typed"}  # the README of the bundled policies
     names = {Path(name).name for name in wheel.namelist()}
     assert not any(name.startswith(("test_", "conftest")) for name in names)
 
 
-def test_the_whole_package_is_in_it(wheel: zipfile.ZipFile) -> None:
+def test_it_contains_all_modules(wheel: zipfile.ZipFile) -> None:
     expected = {f"webhooks/{name}" for suffix in ("py", "tmpl") for name in relative("webhooks", f"*.{suffix}")}
     assert expected <= set(wheel.namelist())
     assert "webhooks/py.typed" in wheel.namelist()
 
 
-def test_the_bundled_policies_are_in_it(wheel: zipfile.ZipFile) -> None:
-    inside = {
+def test_it_contains_the_bundled_policies(wheel: zipfile.ZipFile) -> None:
+    files = {
         name.removeprefix("webhooks/library/") for name in wheel.namelist() if name.startswith("webhooks/library/")
     }
-    assert inside == relative("policies", "*.py") | {"README.md"}
-    assert "required_labels.py" in inside
+    assert files == relative("policies", "*.py") | {"README.md"}
+    assert "required_labels.py" in files
 
 
 def test_its_metadata(wheel: zipfile.ZipFile) -> None:
@@ -72,7 +72,7 @@ def test_its_metadata(wheel: zipfile.ZipFile) -> None:
 
 
 def test_it_works_where_it_is_unpacked(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
-    """With its own bundled policies, beside a user's folders of the names that a checkout has."""
+    """It uses its own bundled policies, although the user has folders with the names of a checkout."""
     wheel.extractall(tmp_path / "installed")
     for name in ("policies", "certs", "tests"):
         (tmp_path / name).mkdir()
@@ -83,7 +83,7 @@ def test_it_works_where_it_is_unpacked(wheel: zipfile.ZipFile, tmp_path: Path) -
         "print(len(loading.load(f'library:{name}' for name in names)));"
         "import webhooks.cli.policy_docs as docs; print(len(docs.load_all()))"
     )
-    ended = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
         env={"PYTHONPATH": str(tmp_path / "installed"), "PYTHONDONTWRITEBYTECODE": "1"},
@@ -91,9 +91,9 @@ def test_it_works_where_it_is_unpacked(wheel: zipfile.ZipFile, tmp_path: Path) -
         text=True,
         timeout=SECONDS,
     )
-    where, names, count, described = ended.stdout.splitlines() or pytest.fail(ended.stderr)
-    assert where == str(tmp_path / "installed" / "webhooks" / "__init__.py")
-    ready = sorted(Path(name).stem for name in relative("policies", "*.py"))
-    assert names == str(ready)
-    assert int(count) >= len(ready)
-    assert int(described) == len(ready)
+    path, names, count, documented = process.stdout.splitlines() or pytest.fail(process.stderr)
+    assert path == str(tmp_path / "installed" / "webhooks" / "__init__.py")
+    bundled = sorted(Path(name).stem for name in relative("policies", "*.py"))
+    assert names == str(bundled)
+    assert int(count) >= len(bundled)
+    assert int(documented) == len(bundled)
