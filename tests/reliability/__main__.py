@@ -1,4 +1,4 @@
-"""The command: try all items of the scorecard, one after the other, and write down what came of them."""
+"""The command: runs all items of the scorecard one by one, and writes the page of results."""
 
 import argparse
 import os
@@ -15,21 +15,21 @@ from .report import page
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "explanation" / "reliability.md"
 ITEMS = range(1, 26)
-REDIS = 23  # has tests of its own, which are the same at any size
+REDIS = 23  # is covered by other tests, which have only one size
 REDIS_TESTS = [f"tests/plugins/event_rate_limit/{name}.py" for name in ("test_redis_budget", "test_configure")]
 
 
 def main() -> int:
-    """Try the items; 1 if one has failed."""
+    """Run the items; return 1 if one of them fails."""
     arguments = _arguments()
     rows: list[Row] = []
     for item in arguments.only or ITEMS:
-        began = time.monotonic()
-        found = _redis() if item == REDIS else _tried(item, full=not arguments.ci)
-        for row in found:
-            told = f"{'passed' if row.passed else 'FAILED'}: {row.claim}: {row.measured} (wanted {row.wanted})"
-            print(f"{row.item:2} {time.monotonic() - began:4.0f} s  {told}", flush=True)
-        rows += found
+        start = time.monotonic()
+        results = _run_redis_tests() if item == REDIS else _run_item(item, full=not arguments.ci)
+        for row in results:
+            text = f"{'passed' if row.passed else 'FAILED'}: {row.claim}: {row.measured} (condition: {row.condition})"
+            print(f"{row.item:2} {time.monotonic() - start:4.0f} s  {text}", flush=True)
+        rows += results
     if arguments.ci or arguments.only:
         print(f"\n{page(rows)}")
     else:
@@ -38,8 +38,8 @@ def main() -> int:
     return 0 if all(row.passed for row in rows) else 1
 
 
-def _tried(item: int, *, full: bool) -> list[Row]:
-    """What became of an item; what ended without a figure has failed too."""
+def _run_item(item: int, *, full: bool) -> list[Row]:
+    """Run an item. A test without a figure has failed."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report"
         environment = {REPORT: str(report), SIZE: "full" if full else "ci"}
@@ -52,14 +52,14 @@ def _tried(item: int, *, full: bool) -> list[Row]:
     return rows
 
 
-def _redis() -> list[Row]:
+def _run_redis_tests() -> list[Row]:
     if shutil.which("redis-server") is None:
-        return [Row(REDIS, "shared limits", "not tried: there is no redis-server", "decisions go on", passed=False)]
+        return [Row(REDIS, "shared limits", "not run: redis-server is not installed", "decisions go on", passed=False)]
     code, output = _pytest(*REDIS_TESTS)
     claim = "Redis killed, paused, emptied, slow, in " + " and ".join(f"`{Path(path).stem}`" for path in REDIS_TESTS)
-    wanted = "decisions go on, local limits in <= 1 s, recovery <= 5 s"
-    told = _last(output)
-    return [Row(REDIS, claim, told, wanted, passed=code == 0 and "skipped" not in told)]
+    condition = "decisions go on, local limits in <= 1 s, recovery <= 5 s"
+    summary = _last(output)
+    return [Row(REDIS, claim, summary, condition, passed=code == 0 and "skipped" not in summary)]
 
 
 def _pytest(*arguments: str, **environment: str) -> tuple[int, str]:
@@ -69,20 +69,20 @@ def _pytest(*arguments: str, **environment: str) -> tuple[int, str]:
 
 
 def _last(output: str) -> str:
-    """What pytest sums up with."""
+    """Return the last line of pytest: its summary."""
     return output.strip().rpartition("\n")[2].strip("= ")
 
 
 def _arguments() -> argparse.Namespace:
     def numbers(text: str) -> list[int]:
-        found = [int(each) for each in text.split(",")]
-        if not set(found) <= set(ITEMS):
+        items = [int(part) for part in text.split(",")]
+        if not set(items) <= set(ITEMS):
             raise ValueError(text)
-        return found
+        return items
 
     parser = argparse.ArgumentParser("python -m tests.reliability", description=__doc__)
-    parser.add_argument("--ci", action="store_true", help="less of everything, as in the tests; print the page")
-    parser.add_argument("--only", type=numbers, metavar="5,6", help="these items; print the page")
+    parser.add_argument("--ci", action="store_true", help="run at a reduced size; print the page")
+    parser.add_argument("--only", type=numbers, metavar="5,6", help="run only these items; print the page")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""The frame of the scorecard: how much is tried, and where figures go."""
+"""Fixtures of the scorecard: its size, and the recording of figures."""
 
 import os
 from collections.abc import Generator, Iterator
@@ -18,7 +18,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         item.stash[PASSED] = report.passed
     if report.skipped and (path := os.environ.get(REPORT)) and isinstance(report.longrepr, tuple):
         number = int(item.name.removeprefix("test_item_")[:2])
-        Row(number, item.name, f"not tried: {report.longrepr[2]}", "to be tried", passed=False).add(Path(path))
+        Row(number, item.name, f"not run: {report.longrepr[2]}", "the test runs", passed=False).add(Path(path))
     return report
 
 
@@ -29,14 +29,14 @@ def size() -> Size:
 
 @pytest.fixture
 def figure(request: pytest.FixtureRequest) -> Iterator[Figure]:
-    """Tells what was measured; to be called before it is judged, so that failures have their figures too."""
-    told: list[tuple[int, str, str, str]] = []
+    """Records a figure. Tests call it before their assertions, so that failures have figures too."""
+    figures: list[tuple[int, str, str, str]] = []
 
-    def tell(item: int, claim: str, measured: str, wanted: str) -> None:
-        print(f"item {item}: {claim}: {measured} (wanted {wanted})")
-        told.append((item, claim, measured, wanted))
+    def record(item: int, claim: str, measured: str, condition: str) -> None:
+        print(f"item {item}: {claim}: {measured} (condition: {condition})")
+        figures.append((item, claim, measured, condition))
 
-    yield tell
+    yield record
     if report := os.environ.get(REPORT):
-        for each in told:
-            Row(*each, passed=request.node.stash.get(PASSED, False)).add(Path(report))
+        for values in figures:
+            Row(*values, passed=request.node.stash.get(PASSED, False)).add(Path(report))

@@ -1,4 +1,4 @@
-"""What the scorecard is made of: how much of everything is tried, and what was measured."""
+"""The size of the scorecard, and its rows."""
 
 import json
 from collections.abc import Callable
@@ -6,40 +6,40 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self, TypeVar
 
-SIZE = "WEBHOOKS_RELIABILITY"  # `full` for all of it
-REPORT = "WEBHOOKS_RELIABILITY_REPORT"  # names the file that figures are added to
+SIZE = "WEBHOOKS_RELIABILITY"  # `full` for the full size
+REPORT = "WEBHOOKS_RELIABILITY_REPORT"  # the file to which figures are appended
 
 Measure = TypeVar("Measure")
-Figure = Callable[[int, str, str, str], None]  # item, claim, measured, wanted
+Figure = Callable[[int, str, str, str], None]  # item, claim, measured, condition
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much of everything: all of it, or what a gate has time for."""
+    """The size of the tests: full, or reduced for continuous integration."""
 
     full: bool
 
     def of(self, ci: Measure, full: Measure) -> Measure:
-        """One of two."""
+        """Return the value for this size."""
         return full if self.full else ci
 
 
 @dataclass(frozen=True)
 class Row:
-    """What became of a claim.
+    """The result of a test.
 
     Attributes:
-        item: its number on the scorecard.
-        claim: what is tried.
-        measured: what came of it.
-        wanted: the condition.
-        passed: whether the test held that it is met.
+        item: the number of the item on the scorecard.
+        claim: what is tested.
+        measured: the figure.
+        condition: the condition that it must meet.
+        passed: whether the test passed.
     """
 
     item: int
     claim: str
     measured: str
-    wanted: str
+    condition: str
     passed: bool
 
     def add(self, report: Path) -> None:
@@ -48,5 +48,5 @@ class Row:
 
     @classmethod
     def all(cls, report: Path) -> list[Self]:
-        """Those of a report, which need not be there."""
+        """Read the rows of a report, which may be missing."""
         return [cls(**json.loads(line)) for line in report.read_text().splitlines()] if report.exists() else []

@@ -32,13 +32,13 @@ This command runs all items and writes this page. `--ci` runs them at a reduced 
 
 
 def page(rows: Iterable[Row]) -> str:
-    """The page, in Markdown."""
+    """Format the page in Markdown."""
     ordered = sorted(rows, key=lambda row: row.item)
     return _PAGE.format(date=datetime.now(UTC).date(), machine=_machine(), rows="\n".join(map(_line, ordered)))
 
 
 def _line(row: Row) -> str:
-    cells = str(row.item), row.claim, row.wanted, row.measured, "yes" if row.passed else "**no**"
+    cells = str(row.item), row.claim, row.condition, row.measured, "yes" if row.passed else "**no**"
     return f"| {' | '.join(map(_cell, cells))} |"
 
 
@@ -60,6 +60,6 @@ def _machine() -> str:
 
 
 def _first(file: str, name: str) -> str:
-    """What a file of the system says by a name, the first time that it does; `0` if it does not."""
+    """Return the first value of a name in a file of /proc; `0` if it is missing."""
     lines = Path(file).read_text().splitlines()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "0")

@@ -1,4 +1,4 @@
-"""Whatever is sent: bodies and requests that are broken by chance, by rule and by malice."""
+"""Invalid bodies and requests: random, crafted and ambiguous ones."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ WITHOUT_UID = {"/authorize": ACCESS, "/authenticate": TOKEN, "/images": IMAGES}
 
 @pytest.fixture(scope="module")
 def denying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Its policies read all of a review, and deny it."""
+    """A server whose policies read the whole review and deny it."""
     with serving(tmp_path_factory.mktemp("denying"), "--log-level", "error", policies=DENYING) as server:
         yield server
 
@@ -44,15 +44,15 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-class Lasting:
-    """A connection that is opened again where the server has closed it."""
+class Reconnecting:
+    """A connection that is opened again after the server closes it."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._connection: Connection | None = None
 
     def post_all(self, posts: list[tuple[str, bytes]]) -> Iterator[Reply]:
-        """The answers to several, which are sent together."""
+        """Send several requests together, and yield the responses."""
         while posts:
             connection = self._connection = self._connection or self._server.connect()
             connection.send(b"".join(request("POST", path, body, _length(body)) for path, body in posts))
@@ -74,15 +74,15 @@ def _length(body: bytes) -> dict[str, str]:
 
 
 def test_item_15_fuzzed_bodies(denying: Server, figure: Figure, size: Size) -> None:
-    """By the laws of `tests.fuzz`, for which it has a second reader of JSON."""
+    """With the invariants of `tests.fuzz`."""
     seed, bodies, together = time_ns(), size.of(20_000, 1_000_000), 16
-    random, seen, lasting = Random(seed), Counter[str](), Lasting(denying)
+    random, seen, connection = Random(seed), Counter[str](), Reconnecting(denying)
     print(f"seed {seed}")
     for _ in range(bodies // together):
         posts = [make_request(random) for _ in range(together)]
-        for (path, body), reply in zip(posts, lasting.post_all(posts), strict=True):
+        for (path, body), reply in zip(posts, connection.post_all(posts), strict=True):
             seen[check(path, body, reply.status, reply.body)] += 1
-    lasting.close()
+    connection.close()
     lives = denying.process.poll() is None
     figure(
         15,
@@ -101,7 +101,7 @@ def test_item_15_fuzzed_bodies(denying: Server, figure: Figure, size: Size) -> N
 
 
 def crafted() -> Iterator[tuple[str, str, bytes, Denied | Failed]]:
-    """What is odd, where it is sent to, the body, and what it gets."""
+    """Yield the description, the path, the body and the expected response."""
     for name, (body, expected) in BAD.items():
         yield name, VALIDATE, body, expected
         yield name, "/admission/mutate", body, expected
@@ -113,7 +113,7 @@ def crafted() -> Iterator[tuple[str, str, bytes, Denied | Failed]]:
             yield name, path, good.replace(old, new, 1) if old else good + new, Failed(code)
 
 
-# What is done to a good review of those without a uid.
+# Changes to valid reviews of kinds without a uid.
 TWISTS = {
     "a key twice": (b'"spec":{', b'"spec":{},"spec":{', 400),
     "a key twice, once escaped": (b'"spec":{', b'"sp\\u0065c":{},"spec":{', 400),
@@ -141,14 +141,14 @@ def test_item_16_crafted_bodies(usual: Server, figure: Figure) -> None:
             assert_response(reply, expected)
         except (AssertionError, KeyError) as error:
             wrong.append(f"{name} to {path}: {reply.status} {reply.body[:200]!r}, not {expected} ({error!r:.80})")
-    figure(16, "crafted bodies", f"{len(cases) - len(wrong)} of {len(cases)} as the table says", "every one")
+    figure(16, "crafted bodies", f"{len(cases) - len(wrong)} of {len(cases)} as expected", "all")
     assert wrong == [], "\n".join(wrong)
     assert usual.post(VALIDATE, GOOD).json()["response"]["allowed"] is True
 
 
-# Requests that two readers might take to end at different bytes, and those that are none at all.
+# Requests whose end is ambiguous, and data that is not HTTP.
 
-PATIENCE = ("--header-timeout", "500ms", "--body-timeout", "500ms")  # of a server that waits for the rest of one
+TIMEOUTS = ("--header-timeout", "500ms", "--body-timeout", "500ms")  # for requests that are not complete
 LINE = b"POST /admission/validate HTTP/1.1"
 HEAD = LINE + b"\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 SMUGGLED = request("POST", VALIDATE, review(uid="smuggled"))
@@ -157,12 +157,12 @@ LENGTH = b"Content-Length: %d\r\n" % len(GOOD)
 
 
 def headed(*lines: bytes, body: bytes = GOOD) -> bytes:
-    """A review behind a head with these lines more."""
+    """Return a review with these header lines."""
     return HEAD + b"".join(line + b"\r\n" for line in lines) + b"\r\n" + body
 
 
 def in_chunks(size: bytes, data: bytes = GOOD, end: bytes = b"\r\n0\r\n\r\n") -> bytes:
-    """A review in one chunk, of which one says that it is so long."""
+    """Return a review in one chunk with this size line."""
     return HEAD + CHUNKED + b"\r\n" + size + b"\r\n" + data + end
 
 
@@ -250,8 +250,8 @@ AMBIGUOUS = {
 }
 
 
-def answers(connection: Connection) -> Iterator[Reply]:
-    """All answers until the server closes the connection."""
+def read_replies(connection: Connection) -> Iterator[Reply]:
+    """Yield all responses until the server closes the connection."""
     while True:
         try:
             yield connection.reply()
@@ -260,26 +260,26 @@ def answers(connection: Connection) -> Iterator[Reply]:
 
 
 def test_item_17_ambiguous_requests(tmp_path: Path, figure: Figure) -> None:
-    """Behind each comes a good review, which must not be answered: it would be another's."""
+    """A valid review follows each request. It must not be processed: it would be smuggled."""
     wrong = []
-    with serving(tmp_path, *PATIENCE) as server:
+    with serving(tmp_path, *TIMEOUTS) as server:
         for name, payload in AMBIGUOUS.items():
             with server.connect() as connection:
                 connection.send(payload + SMUGGLED)
                 try:
-                    found = [(reply.status, b"smuggled" in reply.body) for reply in answers(connection)]
+                    replies = [(reply.status, b"smuggled" in reply.body) for reply in read_replies(connection)]
                 except TimeoutError:
-                    found = [(0, False)]
-                if not all(400 <= status < 500 and not smuggled for status, smuggled in found):
-                    wrong.append(f"{name}: {found}")
-        with server.connect() as connection:  # and is, behind one that is clear
+                    replies = [(0, False)]
+                if not all(400 <= status < 500 and not smuggled for status, smuggled in replies):
+                    wrong.append(f"{name}: {replies}")
+        with server.connect() as connection:  # after an unambiguous request it is processed
             connection.send(headed(LENGTH[:-2]) + SMUGGLED)
             assert [connection.reply().json()["response"]["uid"] for _ in range(2)] == ["uid-1", "smuggled"]
     figure(
         17,
         "smuggling, and requests that are not HTTP",
         f"{len(AMBIGUOUS) - len(wrong)} of {len(AMBIGUOUS)} got 4xx or were closed",
-        "every one",
+        "all",
     )
     assert wrong == [], "\n".join(wrong)
 
@@ -321,11 +321,11 @@ TOKENS = (
     *(b"HTTP/1.0", b"HTTP/1.1", b"HTTP/2.0", b"POST ", b"PUT ", b"OPTIONS * ", b"http://localhost/", b"//", b"%2e%2e/"),
     *(b"x" * 300, b"X: " + b"y" * 40_000 + b"\r\n", b"X: y\r\n" * 150),
 )
-RUBBISH = b"\0" * 8192  # the end of whatever body is still due, and then no request
+RUBBISH = b"\0" * 8192  # completes an unfinished body, and is not a request
 
 
 def broken(random: Random) -> bytes:
-    """A good request, or two, to which a few things have happened."""
+    """Return one or two valid requests with random changes."""
     text = random.choice(REQUESTS)
     for _ in range(random.choice((1, 1, 2, 4))):
         head = text.find(b"\r\n\r\n")
@@ -349,28 +349,28 @@ def broken(random: Random) -> bytes:
 
 
 def outcome(server: Server, text: bytes) -> str:
-    """The first answer that somebody gets who sends that and then waits; at last the connection must be closed."""
-    found = []
+    """Send a request and return the first response. The server must close the connection in the end."""
+    results = []
     with server.connect() as connection:
         connection.send(text)
-        for reply in answers(connection):
+        for reply in read_replies(connection):
             if reply.status == 200:
                 assert b'"allowed":true' not in reply.body
                 assert b'"authenticated":true' not in reply.body
             else:
                 assert reply.status == 100 or 400 <= reply.status < 500, (reply, text)
             if reply.status != 100:
-                found.append(f"HTTP {reply.status}")
+                results.append(f"HTTP {reply.status}")
                 if not reply.closes:
                     connection.send(RUBBISH)
-    return found[0] if found else "closed"
+    return results[0] if results else "closed"
 
 
 def test_item_17_broken_requests(tmp_path: Path, figure: Figure, size: Size) -> None:
     seed, requests = time_ns(), size.of(2_000, 30_000)
     random, seen = Random(seed), Counter[str]()
     print(f"seed {seed}")
-    with serving(tmp_path, *PATIENCE, policies=DENYING) as server, ThreadPoolExecutor(16) as pool:
+    with serving(tmp_path, *TIMEOUTS, policies=DENYING) as server, ThreadPoolExecutor(16) as pool:
         seen.update(pool.map(lambda text: outcome(server, text), (broken(random) for _ in range(requests))))
         lives = server.process.poll() is None
         assert server.post("/images", IMAGES).json()["status"]["allowed"] is False

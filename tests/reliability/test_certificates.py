@@ -1,4 +1,4 @@
-"""Certificates that are exchanged while all goes on."""
+"""Certificates that are replaced under load."""
 
 import itertools
 import time
@@ -13,10 +13,10 @@ FAILURES = "webhooks_certificate_reload_failures_total"
 
 
 def shown_after(served: MountedServer, contents: Contents) -> float:
-    """Seconds until a certificate is shown that was delivered just now."""
-    began = time.monotonic()
-    await_true(lambda: served.presents(contents), "the new one is shown")
-    return time.monotonic() - began
+    """Return the seconds until the server presents a new certificate."""
+    start = time.monotonic()
+    await_true(lambda: served.presents(contents), "the new certificate is presented")
+    return time.monotonic() - start
 
 
 def test_item_06_swaps(size: Size, figure: Figure, tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_item_06_swaps(size: Size, figure: Figure, tmp_path: Path) -> None:
 
 
 def write_in_place(mount: Mount, contents: Contents) -> None:
-    """Deliver as somebody does who copies files over others."""
+    """Overwrite the files instead of replacing the folder."""
     for name in ("tls.crt", "tls.key"):
         path = (mount.folder / "..data" / name).resolve()
         if name in contents:
@@ -50,7 +50,7 @@ def write_in_place(mount: Mount, contents: Contents) -> None:
 
 
 def test_item_07_bad_pairs(size: Size, figure: Figure, tmp_path: Path) -> None:
-    """Each is delivered by a rename or in place; in the end a good one is taken over all the same."""
+    """They are written by rename or in place; a valid pair at the end is loaded."""
     number = size.of(6, 54)
     good, better = secret(), secret()
     with serve_mounted(tmp_path, [good, better]) as served, served.under_load() as load:

@@ -1,4 +1,4 @@
-"""Ends, wanted ones and others, while callers call: none of them loses a review that had a chance."""
+"""Servers and workers that stop or crash under load: no review is lost that could be processed."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ LEAVING = ("--shutdown-delay", "2s")
 
 
 def go_on(clients: list[Client]) -> None:
-    """Wait until each has been answered some more."""
+    """Wait until each client has made further calls."""
     before = [len(client.durations) for client in clients]
     await_true(
         lambda: all(len(client.durations) > count + 5 for client, count in zip(clients, before, strict=True)),
@@ -23,7 +23,7 @@ def go_on(clients: list[Client]) -> None:
 
 
 def test_item_08_sigterm(size: Size, figure: Figure, tmp_path: Path) -> None:
-    """In turns, one of two servers ends and another comes in its place, while half of the callers keep connections."""
+    """Each of two servers is stopped and replaced in turn. Half of the clients keep their connections."""
     number = size.of(5, 50)
     with ExitStack() as stack:
 
@@ -59,16 +59,16 @@ WHO = """
 async def who(review):
     import os
 
-    await asyncio.sleep(0.02)  # so that there is always something that it is answering
+    await asyncio.sleep(0.02)  # so that each worker always has a review in process
     return Deny(str(os.getpid()))
 """
 
 
 class Asking:
-    """Asks for the process that answers, and notes whose answers failed to come."""
+    """Asks for the process ID of the worker, and records the workers whose responses were lost."""
 
     def __init__(self) -> None:
-        self.lost: list[int | None] = []  # None for a connection that had not been answered before
+        self.lost: list[int | None] = []  # None for the first request on a connection
         self.current: int | None = None
         self._connection: Connection | None = None
 
@@ -85,7 +85,7 @@ class Asking:
 
 
 def test_item_09_killed_workers(size: Size, figure: Figure, tmp_path: Path) -> None:
-    """Only who was being answered by the one that is killed notices, and once; others are put in its place."""
+    """Each client of the killed worker loses one review, others none; the worker is replaced."""
     number, bound = size.of((5, 10.0), (50, 2.0))
     with serving(tmp_path, "--workers", 2, policies=POLICIES + WHO) as server:
         asks = [Asking() for _ in range(8)]
@@ -97,11 +97,11 @@ def test_item_09_killed_workers(size: Size, figure: Figure, tmp_path: Path) -> N
                 before = [len(ask.lost) for ask in asks]
                 victim = asks[each % len(asks)].current
                 assert victim is not None
-                start, began = len(server.errors.lines), time.monotonic()
+                first_line, start = len(server.errors.lines), time.monotonic()
                 os.kill(victim, signal.SIGKILL)
-                server.errors.await_line("a worker died with exit code -9", start)
+                server.errors.await_line("a worker died with exit code -9", first_line)
                 await_true(lambda: is_ready(server), "it is replaced")
-                seconds.append(time.monotonic() - began)
+                seconds.append(time.monotonic() - start)
                 go_on(clients)
                 for ask, count in zip(asks, before, strict=True):
                     lost += len(ask.lost[count:])

@@ -1,4 +1,4 @@
-"""Policies that raise, hang or leak: what they are asked is denied in time, and nobody else notices."""
+"""Policies that raise, hang or leak: their reviews are denied in time, and others are not affected."""
 
 import itertools
 import math
@@ -19,8 +19,8 @@ from ..support.load import Client, Load, post_expecting
 from ..support.servers import Server, await_true, review, serving
 from .figures import Figure, Size
 
-BUDGET = 0.5  # seconds that the policies here have for a review
-LATE = 0.2  # seconds that a denial may come after that
+BUDGET = 0.5  # timeout of the policies, in seconds
+LATE = 0.2  # seconds after the timeout in which the denial must be sent
 MIB = 1024 * 1024
 
 
@@ -29,7 +29,7 @@ def path_of(policy: str) -> str:
 
 
 def ask(server: Server, policy: str, name: str) -> dict[str, Any]:
-    """What one policy comes to on an object of that name."""
+    """Return the response of a policy to the review of an object with a name."""
     reply = server.post(path_of(policy), review(name))
     assert reply.status == 200
     assert b"hush" not in reply.body
@@ -40,7 +40,7 @@ def ask(server: Server, policy: str, name: str) -> dict[str, Any]:
 
 
 def make_inline(server: Server, policy: str) -> None:
-    """Ask a policy about what it answers quickly, until it runs inline."""
+    """Call a policy with reviews that are fast, until it runs inline."""
 
     def is_inline() -> bool:
         with server.connect() as connection:
@@ -51,7 +51,7 @@ def make_inline(server: Server, policy: str) -> None:
     await_true(is_inline, f"{policy} runs inline")
 
 
-# Raising. The name of the object is the number of what is raised.
+# Policies that raise. The name of the object is the number of the exception.
 
 RAISING = """\
 import asyncio
@@ -210,7 +210,7 @@ def test_item_10_policies_that_raise_anything(way: str, raising: Server, figure:
             reply = connection.post(path_of(way), review(str(number)))
             response = reply.json()["response"]
             denied += response["allowed"] is False and response["status"]["code"] in (400, 500, 504)
-            assert b"hush" not in reply.body or response["status"]["code"] == 400  # what is malformed is told
+            assert b"hush" not in reply.body or response["status"]["code"] == 400  # the message of a malformed outcome
     lives = raising.process.poll() is None and children(raising) == processes
     figure(
         10,
@@ -222,7 +222,7 @@ def test_item_10_policies_that_raise_anything(way: str, raising: Server, figure:
     assert ask(raising, way, "well")["allowed"] is True
 
 
-# Hanging. The name of the object is what the policy does.
+# Policies that hang. The name of the object selects how.
 
 HANGING = f"""\
 import asyncio
@@ -278,7 +278,7 @@ isolated = validating("*/*", name="isolated", timeout=BUDGET, isolation=True)(ha
 isolated_later = validating("*/*", name="isolated_later", timeout=BUDGET, isolation=True)(hang_later)
 """
 
-# Others are served all the while.
+# Other reviews are processed in the meantime.
 ASIDE = [
     ("plain", "sleeps"),
     ("on_loop", "waits"),
@@ -291,14 +291,14 @@ ASIDE = [
     ("isolated_later", "backtracks"),
 ]
 
-# Others wait until it is stopped.
+# Other reviews wait until the policy is interrupted.
 IN_THE_WAY = [
     ("on_loop", "sleeps"),
     ("on_loop", "loops"),
     ("on_loop", "backtracks"),
     ("inline", "loops"),
     ("inline", "backtracks"),
-    ("inline", "sleeps"),  # once, and then never in place again
+    ("inline", "sleeps"),  # once, then never inline again
 ]
 
 
@@ -309,35 +309,35 @@ def hanging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def others(server: Server) -> Load:
-    """Somebody whose reviews have nothing to do with the policies that hang."""
-    right = server.post(path_of("quick"), review())
-    assert right.json()["response"]["allowed"] is True
-    return Load([Client(server.connect, post_expecting(path_of("quick"), review(), right.body))])
+    """Return a client whose reviews call none of the policies that hang."""
+    expected = server.post(path_of("quick"), review())
+    assert expected.json()["response"]["allowed"] is True
+    return Load([Client(server.connect, post_expecting(path_of("quick"), review(), expected.body))])
 
 
 def waits(load: Load, every: float = 0.005) -> list[float]:
-    """What calls would have waited that came so often, in order: who is kept waiting keeps those behind waiting too."""
+    """Return the sorted waiting times of calls at a fixed rate: a slow call delays the calls after it."""
     assert load.failures == []
     called = itertools.chain.from_iterable(client.durations for client in load.clients)
     return sorted(wait - kept * every for wait in called for kept in range(1 + int(wait / every)))
 
 
 def denied_after(server: Server, policy: str, name: str) -> float:
-    """The seconds until a review is denied for being late."""
-    began = time.perf_counter()
+    """Return the seconds until a review is denied because of the timeout."""
+    start = time.perf_counter()
     response = ask(server, policy, name)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     assert (response["allowed"], response["status"]["code"]) == (False, 504)
     return seconds
 
 
 def over(late: Sequence[float]) -> int:
-    """The milliseconds that the latest came after the budget."""
+    """Return the maximum delay after the timeout, in milliseconds."""
     return round(1000 * (max(late) - BUDGET))
 
 
 def hang(server: Server, cases: Sequence[tuple[str, str]], clients: int) -> tuple[list[float], list[float]]:
-    """What the reviews of policies that hang have taken, and what others have waited meanwhile."""
+    """Return the durations of reviews by policies that hang, and the waiting times of others."""
     with others(server).running() as load, ThreadPoolExecutor(clients) as pool:
         late: list[float] = []
         for policy, name in cases:
@@ -360,8 +360,8 @@ def test_item_11_policies_that_hang(hanging: Server, figure: Figure, size: Size)
     assert p99 <= size.of(0.25, 0.05)
 
 
-def test_item_11_policies_that_keep_the_loop(hanging: Server, figure: Figure, size: Size) -> None:
-    """They have no other place, since they are not isolated; so others wait, until it is stopped."""
+def test_item_11_policies_that_block_the_event_loop(hanging: Server, figure: Figure, size: Size) -> None:
+    """They run in the event loop and are not isolated, so others wait until they are interrupted."""
     late, waited = hang(hanging, IN_THE_WAY, clients=1)
     figure(
         11,
@@ -376,7 +376,7 @@ def test_item_11_policies_that_keep_the_loop(hanging: Server, figure: Figure, si
     assert ask(hanging, "inline", "well")["allowed"] is True
 
 
-# Leaking.
+# Policies that leak.
 
 LEAK = 20 * MIB  # bytes of each review
 LEAKING = f"""\
@@ -396,7 +396,7 @@ def leaks(review):
 
 
 def resident(process: int) -> int:
-    """The bytes of memory that a process has; none where it is gone."""
+    """Return the resident memory of a process in bytes; 0 if it has exited."""
     try:
         return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * getpagesize()
     except OSError:

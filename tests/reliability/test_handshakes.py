@@ -1,4 +1,4 @@
-"""Who is let in, and how: by certificates and tokens that are listed, over TLS that is sound."""
+"""Client authentication by certificates and tokens, and TLS versions and ciphers."""
 
 import ssl
 import warnings
@@ -33,19 +33,19 @@ ALL = "ALL:COMPLEMENTOFALL:@SECLEVEL=0"
 
 
 def asked(server: Server) -> float:
-    """How often a policy has been asked."""
+    """Return the number of policy calls."""
     return sum(metric_samples(server, "webhooks_policy_duration_seconds_count").values())
 
 
 def through(folder: Path, leaf: Identity, *chain: Identity) -> Identity:
-    """A caller who shows a chain."""
+    """Return a client that presents a chain."""
     file = folder / f"chain-{leaf.certificate.serial_number:x}.pem"
     file.write_bytes(b"".join(each.files[0].read_bytes() for each in (leaf, *chain)))
     return Identity(leaf.certificate, leaf.key, (file, leaf.files[1]))
 
 
 def forged(folder: Path, good: Identity) -> Identity:
-    """A caller who has changed a certificate that was signed: its name is as long as the one that is listed."""
+    """Return a client with a signed certificate in which the name was replaced by an allowed one."""
     encoded = ssl.PEM_cert_to_DER_cert(good.files[0].read_text()).replace(b"nobody", b"listed")
     file = folder / "forged.pem"
     file.write_text(ssl.DER_cert_to_PEM_cert(encoded))
@@ -53,15 +53,15 @@ def forged(folder: Path, good: Identity) -> Identity:
 
 
 def heard(folder: Path, ca: Identity) -> Iterator[tuple[str, Identity]]:
-    """Callers who are listed."""
+    """Yield clients that are allowed."""
     for name, given in LISTED.items():
         yield name, identity(folder, signer=ca, **given)
     intermediate = identity(folder, "intermediate", ca, is_ca=True)
-    yield "through an intermediate authority", through(folder, identity(folder, "listed", intermediate), intermediate)
+    yield "through an intermediate CA", through(folder, identity(folder, "listed", intermediate), intermediate)
 
 
 def strangers(folder: Path, ca: Identity) -> Iterator[tuple[str, Identity]]:
-    """Callers who are not."""
+    """Yield clients that are not allowed."""
     other, listed = identity(folder, "callers", is_ca=True), identity(folder, "listed", ca)
     signers: Mapping[str | None, Identity | None] = {"other": other, "listed": listed, None: None}
     for name, (given, _) in UNLISTED.items():
@@ -69,14 +69,17 @@ def strangers(folder: Path, ca: Identity) -> Iterator[tuple[str, Identity]]:
         yield name, identity(folder, **{**given, "signer": signer})
     outside = identity(folder, "intermediate", other, is_ca=True)
     ended = identity(folder, "intermediate", ca, is_ca=True, not_before=-2 * DAY, not_after=-DAY)
-    yield "the authority itself", ca
-    yield "another authority of the same name", other
-    yield "signed by a caller who shows it", through(folder, identity(folder, "listed", listed), listed)
-    yield "through another's intermediate", through(folder, identity(folder, "listed", outside), outside)
-    yield "through another's, with ours beside it", through(folder, identity(folder, "listed", outside), outside, ca)
-    yield "through an intermediate that has ended", through(folder, identity(folder, "listed", ended), ended)
+    yield "the CA itself", ca
+    yield "another CA with the same name", other
+    yield "signed by a client that presents it", through(folder, identity(folder, "listed", listed), listed)
+    yield "through an intermediate of another CA", through(folder, identity(folder, "listed", outside), outside)
     yield (
-        "through an intermediate that is not shown",
+        "through another CA, with ours in the chain",
+        through(folder, identity(folder, "listed", outside), outside, ca),
+    )
+    yield "through an expired intermediate", through(folder, identity(folder, "listed", ended), ended)
+    yield (
+        "through an intermediate that is not presented",
         identity(folder, "listed", identity(folder, "intermediate", ca, is_ca=True)),
     )
     yield "forged", forged(folder, identity(folder, "nobody", ca))
@@ -100,7 +103,7 @@ def test_item_21_certificates(tmp_path: Path, figure: Figure) -> None:
         old = client_tls(server, identity(tmp_path, "listed", ca))
         old.maximum_version = ssl.TLSVersion.TLSv1_2
         assert [post_review(server, context) for context in (trusting, old)] == [None, None]
-        assert answered(server, b"POST /admission/validate HTTP/1.1\r\n\r\n") in (b"", ALERT)  # who speaks no TLS
+        assert answered(server, b"POST /admission/validate HTTP/1.1\r\n\r\n") in (b"", ALERT)  # without TLS
         asked_by_strangers = asked(server)
         clients = list(heard(tmp_path, ca))
         answers = [post_review(server, client_tls(server, client)) for _, client in clients]
@@ -148,7 +151,7 @@ def test_item_21_tokens(tmp_path: Path, figure: Figure) -> None:
 
 
 def offering(version: ssl.TLSVersion, ciphers: str = ALL) -> ssl.SSLContext:
-    """A caller that offers just this, and takes any certificate."""
+    """Return the context of a client that offers only these, and accepts any certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_ciphers(ciphers)
@@ -158,7 +161,7 @@ def offering(version: ssl.TLSVersion, ciphers: str = ALL) -> ssl.SSLContext:
 
 
 def hello(context: ssl.SSLContext) -> bytes:
-    """The first message of a caller; an alert where it has nothing to offer."""
+    """Return the first message of a client; an alert if it has nothing to offer."""
     down, up = ssl.MemoryBIO(), ssl.MemoryBIO()
     with suppress(ssl.SSLError):
         context.wrap_bio(down, up).do_handshake()
@@ -166,17 +169,17 @@ def hello(context: ssl.SSLContext) -> bytes:
 
 
 def offered(context: ssl.SSLContext) -> tuple[int, set[int]]:
-    """The version and the ciphers in the first message of a caller (RFC 5246, 7.4.1.2)."""
+    """Return the version and the ciphers in the first message of a client (RFC 5246, 7.4.1.2)."""
     sent = hello(context)
     if not sent.startswith(HANDSHAKE):
         return 0, set()
-    at = 44 + sent[43]  # behind the session
+    at = 44 + sent[43]  # after the session ID
     end = at + 2 + int.from_bytes(sent[at : at + 2])
     return int.from_bytes(sent[9:11]), {int.from_bytes(sent[each : each + 2]) for each in range(at + 2, end, 2)}
 
 
 def spoken(server: Server, context: ssl.SSLContext) -> str | None:
-    """The cipher that a server and a caller come to; None where it refuses."""
+    """Return the cipher that a server and a client negotiate; None if the server rejects all."""
     try:
         with server.connect(context) as connection:
             cipher = connection.socket.cipher()  # type: ignore[union-attr]
@@ -186,7 +189,7 @@ def spoken(server: Server, context: ssl.SSLContext) -> str | None:
 
 
 def weak() -> Iterator[str]:
-    """Every cipher before TLS 1.3 that a caller here can offer, but for those that are sound."""
+    """Yield all weak ciphers before TLS 1.3 that a client on this machine can offer."""
     for cipher in offering(ssl.TLSVersion.TLSv1_2).get_ciphers():
         alone = (
             offering(ssl.TLSVersion.TLSv1_2, f"{cipher['name']}:@SECLEVEL=0") if "TLS_" not in cipher["name"] else None
@@ -223,13 +226,13 @@ def test_item_22_versions_and_ciphers(kind: str, tmp_path: Path, figure: Figure)
 
 
 def old_hello() -> bytes:
-    """The first message of TLS 1.0, as one of SSL 3.0, which callers here do not speak any more."""
+    """Return a first message of SSL 3.0, made of one of TLS 1.0: clients no longer support it."""
     sent = hello(offering(ssl.TLSVersion.TLSv1))
     return sent[:1] + b"\x03\x00" + sent[3:9] + b"\x03\x00" + sent[11:]
 
 
 def answered(server: Server, sent: bytes) -> bytes:
-    """The kind of record that somebody gets who sends that without more ado; nothing where the server just closes."""
+    """Send bytes without a handshake, and return the type of the record in response; empty if the server closes."""
     with suppress(ConnectionResetError), Connection(server.port, None) as connection:
         connection.send(sent)
         return connection.socket.recv(1)

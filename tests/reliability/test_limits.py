@@ -1,4 +1,4 @@
-"""Those who send much, or keep the server waiting, or go without a word: what they cost, and others hardly notice."""
+"""Clients that send large bodies, send slowly or reset connections: their cost, and the effect on others."""
 
 import re
 import time
@@ -19,7 +19,7 @@ CHUNKED = REVIEWS | {"Transfer-Encoding": "chunked"}
 
 
 def of_size(size: int) -> bytes:
-    """A review of so many bytes, most of them a text."""
+    """Return a review with this number of bytes."""
     return review(value="x" * (size - len(review(value=""))))
 
 
@@ -28,14 +28,14 @@ def in_chunks(body: bytes) -> bytes:
 
 
 def at_the_limit(connection: Connection, body: bytes, *, chunks: bool) -> int:
-    """The code that a review gets; 200 for an approval."""
+    """Return the code of the response; 200 if the review is allowed."""
     headers = CHUNKED if chunks else REVIEWS
     response = connection.post(VALIDATE, in_chunks(body) if chunks else body, headers).json()["response"]
     return 200 if response["allowed"] else response["status"]["code"]
 
 
 def without_end(connection: Connection, size: bytes, piece: bytes) -> None:
-    """Send a gibibyte in chunks that tell a size, and perhaps lie; it is refused, if that still arrives."""
+    """Send a gibibyte in chunks with a size line, which may be wrong. The server must reject it."""
     connection.request("POST", VALIDATE, size, CHUNKED)
     with suppress(OSError):
         for _ in range(GIBIBYTE):
@@ -45,7 +45,7 @@ def without_end(connection: Connection, size: bytes, piece: bytes) -> None:
 
 
 def test_item_18_bodies_of_any_size(figure: Figure, tmp_path: Path) -> None:
-    """By default bodies may have 7 MiB; all policies that match read the object."""
+    """The default limit of bodies is 7 MiB. All matching policies read the object."""
     sizes = {MAX_BODY - 1: 200, MAX_BODY: 200, MAX_BODY + 1: 413}
     with serving(tmp_path) as server:
         assert server.post(VALIDATE, review()).json()["response"]["allowed"] is True
@@ -88,7 +88,7 @@ def open_connections(server: Server) -> float:
 
 
 def good(server: Server, seconds: float) -> Load:
-    """Callers that behave, as those of an API server do."""
+    """Run clients that behave as an API server does."""
     clients = [Client(server.connect, post_allowed(f"uid-{number}")) for number in range(4)]
     with Load(clients).running() as load:
         time.sleep(seconds)
@@ -97,7 +97,7 @@ def good(server: Server, seconds: float) -> Load:
 
 
 def test_item_19_slow_and_silent_peers(size: Size, figure: Figure, tmp_path: Path) -> None:
-    """In rounds, of which the best counts: what else the machine does comes on top of both."""
+    """The best of several rounds counts: other load on the machine increases both figures."""
     number, seconds, times = size.of((200, 2, 10), (2000, 5, 2))
     with serving(tmp_path) as server:
         good(server, 1)
@@ -116,7 +116,7 @@ def test_item_19_slow_and_silent_peers(size: Size, figure: Figure, tmp_path: Pat
         f"p99 <= x{times}" if size.full else f"p99 <= x{times} here, x2 at full size",
     )
     assert errors == []
-    assert there >= number / 2  # the others are on their way, or behind those in the queue
+    assert there >= number / 2  # the others are reconnecting, or in the accept queue
     assert then <= times * before
 
 
@@ -145,7 +145,7 @@ CROWD = 200
 
 
 def reset_all(server: Server, pool: ThreadPoolExecutor) -> None:
-    """Let a crowd come, and go without a word, all at once."""
+    """Open a number of connections, and reset all of them at once."""
     sorts = [SORTS[number % len(SORTS)] for number in range(CROWD)]
     for connection in list(pool.map(lambda connect: connect(server), sorts)):
         connection.reset()
@@ -161,8 +161,8 @@ def test_item_20_resets(size: Size, figure: Figure, tmp_path: Path) -> None:
         for _ in range(number // CROWD):
             reset_all(server, pool)
         most = server.peak_mb - before
-        with suppress(AssertionError):  # it is judged below, with its figure
-            await_true(lambda: server.resident_mb - before <= 20, "memory is given back")
+        with suppress(AssertionError):  # checked below, after the figure is recorded
+            await_true(lambda: server.resident_mb - before <= 20, "memory is released")
         growth, more = server.resident_mb - before, server.descriptors - files
         assert server.post(VALIDATE, review()).json()["response"]["allowed"] is True
     figure(

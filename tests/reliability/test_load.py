@@ -1,4 +1,4 @@
-"""Much at once, and for long: nothing fails, nothing grows, and whoever asks little waits little."""
+"""High load, and load for a long time: nothing fails, memory does not grow, and small reviews stay fast."""
 
 import asyncio
 import ssl
@@ -16,7 +16,7 @@ LARGE = {f"key-{number}": "x" * 60 for number in range(40_000)}  # 3 MB
 
 
 def patched(server: Server, uid: str) -> Call:
-    """A review of 5 kB that is answered with a patch, which is looked at here."""
+    """Return a call with a review of 5 kB whose response has a patch. The patch is checked once, here."""
     sent = admission_body("CREATE", pod(nodeSelector={f"key-{number}": "x" * 40 for number in range(80)}), uid=uid)
     body = encode_body(sent)
     assert 4_500 < len(body) < 5_500
@@ -30,7 +30,7 @@ def test_item_01_kept_connections(size: Size, figure: Figure, tmp_path: Path) ->
     with serving(tmp_path) as server:
         clients = [Client(server.connect, patched(server, f"uid-{number}")) for number in range(25)]
         with Load(clients).running() as load:
-            time.sleep(seconds)  # it is this long that is tried
+            time.sleep(seconds)  # the duration of the test
     figure(
         1,
         f"25 connections that are kept, reviews of 5 kB with a patch, {seconds} s",
@@ -58,48 +58,50 @@ def test_item_02_a_connection_for_every_request(size: Size, figure: Figure, tmp_
 
 
 async def crowd(number: int, port: int, tls: ssl.SSLContext) -> tuple[float, float, int]:
-    """Connections of one moment, each with a review: seconds until all were there, and until all were answered; how
-    many were so rightly.
+    """Open connections at the same time, each with a review.
+
+    Returns:
+        The seconds until all are connected, the seconds until all have a response, and the number of correct ones.
     """
     loop = asyncio.get_running_loop()
-    began, arrived = loop.time(), []
+    start, connected = loop.time(), []
 
     async def call(uid: str) -> bool:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        arrived.append(loop.time())
+        connected.append(loop.time())
         await writer.start_tls(tls, server_hostname="127.0.0.1")
         writer.write(request("POST", VALIDATE, review(uid=uid), REVIEWS | {"Connection": "close"}))
-        answer = await reader.read()
+        response = await reader.read()
         writer.transport.abort()
-        return answer.endswith(b'"response":{"uid":"%b","allowed":true}}' % uid.encode())
+        return response.endswith(b'"response":{"uid":"%b","allowed":true}}' % uid.encode())
 
-    answers = await asyncio.gather(*(call(f"uid-{each}") for each in range(number)), return_exceptions=True)
-    return max(arrived) - began, loop.time() - began, sum(answer is True for answer in answers)
+    results = await asyncio.gather(*(call(f"uid-{index}") for index in range(number)), return_exceptions=True)
+    return max(connected) - start, loop.time() - start, sum(result is True for result in results)
 
 
 def test_item_03_a_thousand_at_once(size: Size, figure: Figure, tmp_path: Path) -> None:
     number = size.of(200, 1000)
     with serving(tmp_path) as server:
         assert server.tls is not None
-        came, took, right = asyncio.run(crowd(number, server.port, server.tls))
+        connected, finished, correct = asyncio.run(crowd(number, server.port, server.tls))
     figure(
         3,
         f"{number:,} connections within a second",
-        f"connected in {came:.2f} s, {right:,} answered correctly in {took:.1f} s",
+        f"connected in {connected:.2f} s, {correct:,} answered correctly in {finished:.1f} s",
         f"{number:,} in 10 s",
     )
-    assert right == number
-    assert came < 1 or not size.full
-    assert took < 10
+    assert correct == number
+    assert connected < 1 or not size.full
+    assert finished < 10
 
 
 def mixture(server: Server) -> list[Client]:
-    """All kinds of calls, those included that are refused or that a policy fails at."""
+    """Return clients with all kinds of calls, including those that are rejected and those with failing policies."""
 
     def known(path: str, body: bytes, code: int = 200) -> Call:
-        right = server.post(path, body)
-        assert right.status == code
-        return post_expecting(path, body, right.body, code)
+        expected = server.post(path, body)
+        assert expected.status == code
+        return post_expecting(path, body, expected.body, code)
 
     asks = [
         patched(server, "uid-pod"),

@@ -1,4 +1,4 @@
-"""Whatever policies come to: rubbish is denied, every failure gets what the table says, the same gets the same."""
+"""Outcomes of policies: invalid ones are denied, failures have the expected result, and results are repeatable."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -41,7 +41,7 @@ PATHS: Mapping[Kind, str] = {
 
 
 def asked(kind: Kind, about: str) -> Json:
-    """A review of a kind, about something of that name."""
+    """Return a review of a kind about an object with a name."""
     if kind == "authorizing":
         return access_body(verb="get", resource="widgets", name=about)
     if kind == "authenticating":
@@ -61,7 +61,7 @@ ACCEPT: Mapping[Kind, Callable[[Json, bytes], Json]] = {
 
 
 def came_to(kind: Kind, sent: Json, reply: Reply) -> str:
-    """What an answer says to a caller, in a word or two."""
+    """Return the verdict in a response in one or two words."""
     if reply.status != 200:
         status = reply.json()
         assert (status["kind"], status["status"], status["code"]) == ("Status", "Failure", reply.status)
@@ -81,7 +81,7 @@ def came_to(kind: Kind, sent: Json, reply: Reply) -> str:
     return "denied" if kind == "image_policy" else f"denied {answer['status']['code']}"
 
 
-# Rubbish. The name of what is asked about is the number of what the policies answer.
+# Invalid outcomes. The name of the object is the number of the outcome.
 
 RUBBISH_POLICIES = """\
 from tests.reliability.test_outcomes import KINDS, rubbish
@@ -121,7 +121,7 @@ def images(review):
 
 
 def rubbish(kind: Kind) -> list[Any]:
-    """What policies of a kind must not answer."""
+    """Return the invalid outcomes of a kind."""
     return [
         *INVALID_VALUES.values(),
         *invalid_outcomes(kind),
@@ -265,17 +265,17 @@ for codec in set(CODECS.values()):
 
 
 def cells(mode: str) -> Iterator[tuple[str, Kind, str]]:
-    """What happens, to reviews of which kind, and what that gets, in a mode."""
+    """Yield the failure, the kind of review and the expected verdict for a mode."""
     what = ""
     for line in TABLE.strip().splitlines()[2:]:
-        happens, on_error, *wanted = (cell.strip() for cell in line.split("|"))
+        happens, on_error, *expected = (cell.strip() for cell in line.split("|"))
         what = happens or what
         if on_error in (mode, "any"):
-            yield from ((what, kind, each) for kind, each in zip(COLUMNS, wanted, strict=True) if each)
+            yield from ((what, kind, each) for kind, each in zip(COLUMNS, expected, strict=True) if each)
 
 
 def spoilt(what: str, body: bytes) -> bytes:
-    """A body to which something happens."""
+    """Return a body with a failure."""
     more = {"nested too deep": b"[" * 300 + b"]" * 300, "too large": b'"%b"' % (b"x" * MOST)}
     for each, value in more.items():
         if each in what:
@@ -284,7 +284,7 @@ def spoilt(what: str, body: bytes) -> bytes:
 
 
 def happens(what: str, kind: Kind, server: Server) -> Reply:
-    """The answer to a review to which something happens."""
+    """Return the response to a review with a failure."""
     body = encode_body(asked(kind, what)).strip()
     if what in ("too many reviews wait", "there is no turn in time"):
         return crowd(server, what, PATHS[kind], body)
@@ -296,7 +296,7 @@ def happens(what: str, kind: Kind, server: Server) -> Reply:
 
 
 def crowd(server: Server, what: str, path: str, body: bytes) -> Reply:
-    """The answer to a review that waits in vain for its turn, or to the one that comes behind it."""
+    """Return the response to a review that waits too long for a slot, or to one that is rejected by the full queue."""
     with Gate() as gate, server.connect() as first, server.connect() as second:
         first.request("POST", PATHS["validating"], review(resource="gates", gate=gate.path))
         gate.await_policy()
@@ -313,11 +313,11 @@ def test_item_14_the_matrix_of_failures(tmp_path: Path, figure: Figure) -> None:
     def wrong(mode: str, server: Server) -> tuple[int, list[str]]:
         checked = list(cells(mode))
         found = []
-        for what, kind, wanted in checked:
+        for what, kind, expected in checked:
             reply = happens(what, kind, server)
             assert b"secret" not in reply.body
-            if (came := came_to(kind, asked(kind, what), reply)) != wanted:
-                found.append(f"{what}, {kind}, {mode}: {came}, not {wanted}")
+            if (came := came_to(kind, asked(kind, what), reply)) != expected:
+                found.append(f"{what}, {kind}, {mode}: {came}, not {expected}")
         for kind in COLUMNS:
             assert came_to(kind, asked(kind, "well"), happens("well", kind, server)) in ("allowed", "authenticated")
         return len(checked), found
@@ -342,12 +342,12 @@ def test_item_14_the_matrix_of_failures(tmp_path: Path, figure: Figure) -> None:
     assert found == [], found
 
 
-# The same again.
+# Repeated reviews.
 
 READY = """\
 from webhooks import *
 
-# First what adds containers, and then what changes them.
+# First the policies that add containers, then those that change them.
 proxy = bundled("inject_sidecar").bind(container={"name": "proxy", "image": "docker.io/proxy:1"}, namespaces=["*"])
 labels = bundled("add_labels").bind(labels={"region": "eu-1", "example.com/team": "web"})
 resources = bundled("default_resources").bind(limits={"memory": "128Mi"})
@@ -375,12 +375,12 @@ images_ = image_policy(name="images")(lambda review: Deny(", ".join(review.image
 
 
 def replayed(connection: Connection, path: str, body: bytes, times: int) -> set[bytes]:
-    """The answers to the same review, again and again."""
+    """Return the different responses to the same review, sent repeatedly."""
     return {connection.post(path, body).body for _ in range(times)}
 
 
 def test_item_24_the_same_review_again(tmp_path: Path, figure: Figure, size: Size) -> None:
-    """By policies that move from threads into their place meanwhile, in processes that order sets differently."""
+    """Policies move from threads to inline in the meantime, and two processes have different hash seeds."""
     times, answers = size.of(2_000, 10_000), {}
     with ExitStack() as stack:
         for seed in ("1", "2"):
@@ -401,7 +401,7 @@ def test_item_24_the_same_review_again(tmp_path: Path, figure: Figure, size: Siz
 
 
 def test_item_24_called_again(tmp_path: Path, figure: Figure) -> None:
-    """Reviews as a real API server sent them, and again with what the patch made of the object."""
+    """Recorded reviews, sent again with the patched object."""
     first, second, wrong = 0, 0, []
     with serving(tmp_path, policies=READY) as server, server.connect() as connection:
         assert RECORDED_PATHS["/mutate"] == PATHS["mutating"]

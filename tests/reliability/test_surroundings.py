@@ -1,4 +1,4 @@
-"""Whatever is around the server: a log that nobody reads, a full disk, texts and files that are made to harm."""
+"""The environment of the server: logs that are not read, full disks, malicious texts and files."""
 
 import json
 import os
@@ -23,7 +23,7 @@ DROPPED = "webhooks_log_records_dropped_total"
 
 
 def post_often(server: Server, times: int, body: bytes, together: int = 20) -> int:
-    """How many of so many reviews are answered."""
+    """Post reviews, and return the number of successful responses."""
     answered = 0
     with server.connect() as connection:
         for _ in range(times // together):
@@ -36,15 +36,15 @@ def post_often(server: Server, times: int, body: bytes, together: int = 20) -> i
 
 
 def test_item_25_a_log_that_nobody_reads(tmp_path: Path, figure: Figure) -> None:
-    bad, number = review().replace(b'"CREATE"', b'"create"'), 8_000  # each is two records
+    bad, number = review().replace(b'"CREATE"', b'"create"'), 8_000  # each has two records
     with serving(tmp_path, *EVERYTHING) as server:
         server.errors.pause()
         answered = post_often(server, number, bad)
         dropped = metric_samples(server, DROPPED).get("", 0)
         allowed = server.post(VALIDATE, review()).json()["response"]["allowed"]
-        began = time.monotonic()
+        start = time.monotonic()
         code = server.stop()
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - start
     figure(
         25,
         "a log pipe that nobody reads",
@@ -56,7 +56,7 @@ def test_item_25_a_log_that_nobody_reads(tmp_path: Path, figure: Figure) -> None
 
 
 def mounted(folder: Path, size: str) -> bool:
-    """Whether a disk of that size could be mounted there, which needs privileges."""
+    """Mount a disk of a size; return whether it succeeded, which needs privileges."""
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)]
     return os.geteuid() == 0 and subprocess.run(command, capture_output=True).returncode == 0
@@ -64,7 +64,7 @@ def mounted(folder: Path, size: str) -> bool:
 
 @contextmanager
 def full(kind: str, folder: Path) -> Iterator[tuple[Path, Sequence[str]]]:
-    """A log for which there is no room before long, and the command that writes standard error there."""
+    """Return a log file that becomes full, and the command that redirects standard error to it."""
     log, disk = folder / "log", folder / "disk"
     if kind == "no room at all":
         yield Path("/dev/full"), ("sh", "-c", 'exec "$0" "$@" 2>/dev/full')
@@ -87,18 +87,18 @@ def test_item_25_a_disk_that_is_full(kind: str, tmp_path: Path, figure: Figure) 
         await_true(lambda: metric_samples(server, DROPPED).get("", 0) > 0, "records are dropped")
         lines = [] if kind == "no room at all" else log.read_text().splitlines()
         if kind == "a small disk":
-            os.truncate(log, 0)  # there is room again
+            os.truncate(log, 0)  # the disk has space again
             assert post_often(server, 40, review()) == 40
             await_true(lambda: b"records have been dropped" in log.read_bytes(), "it is told what was lost")
             assert [json.loads(line) for line in log.read_text().splitlines() if line]
         code = server.stop()
-    whole = [json.loads(line) for line in lines[:-1]]  # the last one may be torn
+    whole = [json.loads(line) for line in lines[:-1]]  # the last one may be incomplete
     figure(25, f"a disk that is full: {kind}", f"{answered:,} of {number:,} answered", "all answered")
     assert (answered, code) == (number, 0)
     assert bool(whole) == (kind != "no room at all")
 
 
-# Texts that pretend to be something else.
+# Texts that imitate something else.
 
 INJECTED = 'x\r\n{"level": "forged", "message": "forged"}\n\x1b[31m\x00\x7f\x85\u2028\U0001f600'
 INJECTING = f"""\
@@ -281,9 +281,9 @@ def test_item_25_path_bombs(tmp_path: Path, figure: Figure, size: Size) -> None:
         seconds = []
 
         def post(path: str, body: bytes) -> Reply:
-            began = time.monotonic()
+            start = time.monotonic()
             reply = server.post(path, body)
-            seconds.append(time.monotonic() - began)
+            seconds.append(time.monotonic() - start)
             return reply
 
         access = [
@@ -332,12 +332,12 @@ KEEN = ("deep lists", "aliases", "merges", "an alias of itself", "many values", 
 
 
 def bombs(size: Size) -> dict[str, bytes]:
-    """All of them, or the keenest: each takes a second or two."""
+    """Return all files, or the worst at the reduced size: each takes a second or two."""
     return size.of({name: BOMBS[name] for name in KEEN}, BOMBS)
 
 
 def test_item_25_yaml_bombs_for_a_running_server(tmp_path: Path, figure: Figure, size: Size) -> None:
-    """In the place of its file of tokens, which it follows."""
+    """They replace the token file, which the server watches."""
     file = tmp_path / "tokens.yaml"
     file.write_text("[{token: good, user: jane}]")
     headers = {**REVIEWS, "Authorization": "Bearer good"}
@@ -381,9 +381,9 @@ def test_item_25_yaml_bombs_for_commands(command: str, tmp_path: Path, figure: F
         line = webhooks("serve", "--admission-config", file, "--certs-dir", tmp_path, "--port", 0, "--ops-port", 0)
         if command == "review":
             line = webhooks("review", "--policies", tmp_path / "policies.py", file)
-        began = time.monotonic()
+        start = time.monotonic()
         done = subprocess.run(line, cwd=tmp_path, capture_output=True, timeout=60)
-        slowest = max(slowest, time.monotonic() - began)
+        slowest = max(slowest, time.monotonic() - start)
         if done.returncode != 2 or b"Traceback" in done.stderr or len(done.stderr) > 20_000:
             wrong.append(f"{name}: {done.returncode} {done.stderr[-500:]!r}")
     figure(
