@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from webhooks.errors import ConfigurationError
-from webhooks.watch import FileWatcher, run_periodically
+from webhooks.watch import FileWatcher, digest, run_periodically
 
 
 class Number:
@@ -161,3 +161,25 @@ def test_exceptions_are_logged(caplog: pytest.LogCaptureFixture) -> None:
             assert called.acquire(timeout=10)
     record = caplog.records[0]
     assert (record.levelno, record.getMessage()) == (logging.ERROR, "polling failed; it will be retried")
+
+
+def test_a_change_since_an_earlier_load_is_loaded(tmp_path: Path) -> None:
+    file, loaded = tmp_path / "number", list[bytes]()
+    file.write_bytes(b"2")
+    known = {file: digest(b"1")}
+    watcher = FileWatcher(lambda: [file], file.read_bytes, loaded.append, lambda error: None, known)
+    watcher.poll()
+    assert loaded == []
+    for _ in range(3):
+        watcher.poll()
+    assert loaded == [b"2"]
+
+
+def test_contents_that_were_loaded_before_are_not_loaded_again(tmp_path: Path) -> None:
+    file, loaded = tmp_path / "number", list[bytes]()
+    file.write_bytes(b"1")
+    known = {file: digest(b"1")}
+    watcher = FileWatcher(lambda: [file], file.read_bytes, loaded.append, lambda error: None, known)
+    for _ in range(3):
+        watcher.poll()
+    assert loaded == []

@@ -6,7 +6,7 @@ import logging
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -31,6 +31,8 @@ class FileWatcher(Generic[T]):
         load: loads them; raises ConfigurationError if they are invalid.
         on_change: called with the result of `load`.
         on_error: called with the error of `load`, once for each change.
+        loaded: the digests of contents that were loaded before, see `digest`. Files that changed since then are loaded
+            again.
     """
 
     def __init__(
@@ -39,12 +41,13 @@ class FileWatcher(Generic[T]):
         load: Callable[[], T],
         on_change: Callable[[T], None],
         on_error: Callable[[ConfigurationError], None],
+        loaded: Mapping[Path, bytes] | None = None,
     ) -> None:
         self._files = files
         self._load = load
         self._on_change = on_change
         self._on_error = on_error
-        self._last_seen = self._loaded = self._contents()
+        self._last_seen = self._loaded = {**self._contents(), **(loaded or {})}
 
     def poll(self) -> None:
         """Check once whether the files changed."""
@@ -63,16 +66,21 @@ class FileWatcher(Generic[T]):
 
     def _contents(self) -> dict[Path, bytes | int]:
         """Map each file to a digest of its contents. Times and sizes do not show every change on every file system."""
-        return {path: _digest(path) for path in self._files()}
+        return {path: _digest_file(path) for path in self._files()}
 
 
-def _digest(path: Path) -> bytes | int:
+def digest(contents: bytes) -> bytes:
+    """Return the digest by which contents are compared."""
+    return hashlib.sha256(contents[:_MAX_FILE_SIZE]).digest()
+
+
+def _digest_file(path: Path) -> bytes | int:
     """Return the digest of a regular file, else an error number. A pipe or a device may never end."""
     try:
         with open(path, "rb", opener=_open_without_blocking) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return errno.EINVAL
-            return hashlib.sha256(file.read(_MAX_FILE_SIZE)).digest()
+            return digest(file.read(_MAX_FILE_SIZE))
     except OSError as error:
         return error.errno or errno.EIO
     except ValueError:  # not a valid file name

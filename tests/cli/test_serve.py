@@ -59,7 +59,7 @@ import json, sys
 from webhooks.cli.main import main
 from webhooks.server import process, supervisor
 
-def report(settings):
+def report(settings, configuration):
     names = "port", "ops_port", "grace", "allow_client", "log_level", "tracing", "workers"
     values = {name: getattr(settings, name) for name in names}
     print(json.dumps({**values, "max_queue": settings.limits.max_queue}))

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from webhooks.engine.executor import InlineState
 from webhooks.errors import ConfigurationError
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.policy.loader import load
+from webhooks.policy.registry import Registry
 from webhooks.server.policy_reload import PolicyReloader
 
 from ..support.builders import admission_body, encode_body
@@ -299,3 +301,97 @@ def test_invalid_policies_at_the_start_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").write_text(CONFIGURATION)
     with pytest.raises(ConfigurationError, match=r"empty\.yaml: no policies"):
         create_reloader([], tmp_path / "empty.yaml")
+
+
+# Reads of the configuration file.
+
+COUNTING = """\
+import os, sys
+
+counts = os.open({path!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+
+def count(event, arguments):
+    frame = sys._getframe(1) if event == "open" and str(arguments[0]).endswith("webhooks.yaml") else None
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "webhooks.config.strict_yaml":  # the file watcher opens the file too
+            os.write(counts, b"%d\\n" % os.getpid())
+            break
+        frame = frame.f_back
+
+
+sys.addaudithook(count)
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_start_reads_the_configuration_once(workers: int, tmp_path: Path) -> None:
+    path, counts = tmp_path / "webhooks.yaml", tmp_path / "counts"
+    path.write_bytes(configuration("use: a.py"))
+    (tmp_path / "a.py").write_bytes(version(1, "a")["a.py"])
+    (tmp_path / "sitecustomize.py").write_text(COUNTING.format(path=str(counts)))
+    options = ("--config", path, "--workers", workers)
+    environment = {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    with serving(tmp_path, *options, policies="", **environment) as server:
+        assert message(server) == "1"
+        assert counts.read_text() == f"{server.process.pid}\n"
+        path.write_bytes(configuration("{use: a.py, mode: warn}"))
+        await_true(
+            lambda: metric(server, 'webhooks_policy_reloads_total{result="success"}') == workers, "all processes reload"
+        )
+        assert len(counts.read_text().splitlines()) == 1 + workers
+        assert len(set(counts.read_text().splitlines())) == (1 if workers == 1 else 1 + workers)
+
+
+def test_a_change_after_the_configuration_was_read_is_reloaded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The file may change before it is watched."""
+    path = tmp_path / "webhooks.yaml"
+    for name, text in version(1, "a", "b").items():
+        (tmp_path / name).write_bytes(text)
+    path.write_bytes(configuration("use: a.py"))
+    content = file.read(path)
+    path.write_bytes(configuration("use: b.py"))
+    reloader = PolicyReloader([], content, list, MetricRegistry())
+    assert [policy.name for policy in reloader.registry] == ["a"]
+
+    async def reload() -> list[str]:
+        names: list[str] = []
+
+        async def replace(registry: Registry) -> None:
+            names.extend(policy.name for policy in registry)
+
+        with reloader.watching(replace):
+            for _ in range(4):  # two for the configuration, and two for the new file that it lists
+                await asyncio.to_thread(reloader._watcher.poll)
+        return names
+
+    assert asyncio.run(reload()) == ["b"]
+    assert caplog.records == []
+
+
+def test_a_restarted_worker_reads_the_current_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "webhooks.yaml"
+    path.write_bytes(configuration("use: a.py"))
+    (tmp_path / "a.py").write_bytes(version(1, "a")["a.py"])
+    with serving(tmp_path, "--config", path, "--workers", 2, policies="") as server:
+        path.write_bytes(configuration("use: a.py", "{use: b.py, mode: warn}"))
+        (tmp_path / "b.py").write_bytes(version(1, "b")["b.py"])
+        await_true(
+            lambda: metric(server, 'webhooks_policy_reloads_total{result="success"}') == 2, "both workers reload"
+        )
+        for worker in children(server.process.pid):
+            os.kill(worker, signal.SIGKILL)
+        await_true(lambda: restarts(server) == 2, "both workers are replaced")
+        await_true(lambda: server.get("/readyz", ops=True).status == 200, "both workers are ready")
+        for _ in range(8):
+            assert server.post("/admission/validate", review()).json()["response"]["warnings"] == ["b: 1"]
+
+
+def children(process: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def restarts(server: Server) -> float:
+    return metric(server, 'webhooks_worker_restarts_total{reason="died"}')

@@ -14,6 +14,9 @@ from webhooks.settings import Limits, Option, Settings, options, without_none
 C = TypeVar("C", bound=Callable[..., Any])
 
 _HINTS = typing.get_type_hints(Settings) | typing.get_type_hints(Limits)
+CONFIGURATION = f"{__name__}.configuration"
+"""The key of the `Configuration` in the meta data of the context of a command."""
+
 _LIMITS = [field.name for field, _ in options(Limits)]
 
 
@@ -71,7 +74,9 @@ def _read_config(context: click.Context, _parameter: click.Parameter, path: Path
     if path is not None:
         from webhooks.config import file  # slow to import
 
-        context.default_map = _to_defaults(file.read(path).settings)
+        configuration = file.read(path)
+        context.default_map = _to_defaults(configuration.settings)
+        context.meta[CONFIGURATION] = configuration
     return path
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from webhooks.cli.options import server_options, to_settings
+from webhooks.cli.options import CONFIGURATION, server_options, to_settings
 
 
 @click.command(
@@ -22,4 +22,5 @@ def serve(**options: Any) -> None:
     settings = to_settings(options)
     if not settings.policies and settings.admission_config is None and settings.config is None:
         raise click.UsageError("No policies: give --config, --policies or --admission-config.")
-    (process if settings.workers == 1 else supervisor).run(settings)
+    configuration = click.get_current_context().meta.get(CONFIGURATION)
+    (process if settings.workers == 1 else supervisor).run(settings, configuration)

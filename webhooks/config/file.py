@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic.alias_generators import to_camel
 
+from webhooks import watch
 from webhooks.config import strict_yaml
 from webhooks.config.document import Document
 from webhooks.config.models import OPTIONS_ONLY, PolicyEntry, WebhookConfiguration
@@ -32,11 +33,13 @@ class Configuration:
         file: the path of the file.
         settings: the settings of the server.
         entries: the entries of its policies, which are not loaded yet.
+        digest: the digest of the contents, see `webhooks.watch.digest`.
     """
 
     file: Path
     settings: Settings
     entries: tuple[PolicyEntry, ...]
+    digest: bytes
     _document: Document
 
     @property
@@ -88,12 +91,13 @@ def read(file: Path) -> Configuration:
     Raises:
         ConfigurationError: the file is invalid; one line for each error. Policies are not loaded.
     """
-    document = strict_yaml.read(file)
+    raw = strict_yaml.read_bytes(file)
+    document = strict_yaml.parse(raw, file)
     content = document.read(WebhookConfiguration, file.parent)
     server: Any = content.server
     limits = Limits(**{name: getattr(server.limits, name) for name in _LIMITS})
     settings = Settings(**{name: getattr(server, name) for name in _SETTINGS}, limits=limits)
-    return Configuration(file, settings, content.policies, document)
+    return Configuration(file, settings, content.policies, watch.digest(raw), document)
 
 
 def schema() -> dict[str, Any]:

@@ -35,19 +35,27 @@ _CONSTANTS: dict[str, bool | None] = {
 
 
 def read(file: Path) -> Document:
-    """Read a file.
+    """Read and parse a file.
 
     Raises:
         ConfigurationError: the file cannot be read, is not valid YAML, or exceeds a limit.
+    """
+    return parse(read_bytes(file), file)
+
+
+def read_bytes(file: Path) -> bytes:
+    """Read a file, but not much more than `parse` accepts.
+
+    Raises:
+        ConfigurationError: the file cannot be read.
     """
     try:
         if file.exists() and not (file.is_file() or file.is_dir()):
             raise ValueError("not a regular file")  # reading a pipe or a device may never end
         with file.open("rb") as opened:
-            raw = opened.read(MAX_SIZE + 1)
+            return opened.read(MAX_SIZE + 1)
     except (OSError, ValueError) as error:
         raise unreadable(file, error) from None
-    return parse(raw, file)
 
 
 def parse(raw: bytes, file: Path) -> Document:

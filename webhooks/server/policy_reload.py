@@ -47,8 +47,9 @@ class PolicyReloader:
         metrics: MetricRegistry,
     ) -> None:
         # Absolute paths, because a policy may change the working directory.
-        self._sources = [name if name.startswith(loader.LIBRARY) else str(Path(name).absolute()) for name in sources]
-        self._configuration = None if configuration is None else _with_absolute_paths(configuration)
+        self._folder = folder = Path.cwd()
+        self._sources = [name if name.startswith(loader.LIBRARY) else str(folder / name) for name in sources]
+        self._configuration = None if configuration is None else self._with_absolute_paths(configuration)
         self._reloads = metrics.counter(
             "webhooks_policy_reloads_total", "Reloads of changed policies, by result.", ("result",)
         )
@@ -58,7 +59,8 @@ class PolicyReloader:
             RELOAD_FAILING, "Processes whose policies are older than the files, which could not be loaded."
         )
         self._failing.set(0)
-        self._watcher = FileWatcher(self._files, self._reload, self._use, self._report)
+        loaded = {} if self._configuration is None else {self._configuration.file: self._configuration.digest}
+        self._watcher = FileWatcher(self._files, self._reload, self._use, self._report, loaded)
         policies = self._load()
         self._plugins = load_plugins()
         self.registry = self._build_registry(policies)
@@ -87,10 +89,18 @@ class PolicyReloader:
         logger.info("policies have changed and are loaded")
         self._failing.set(1)  # until the result is known, which may take long
         if self._configuration is not None:
-            before, self._configuration = self._configuration, file.read(self._configuration.file)
+            content = self._with_absolute_paths(file.read(self._configuration.file))
+            before, self._configuration = self._configuration, content
             if before.settings != self._configuration.settings:
                 logger.warning("%s: a change of server settings requires a restart", before.file)
         return self._load()
+
+    def _with_absolute_paths(self, configuration: Configuration) -> Configuration:
+        settings = configuration.settings
+        paths: dict[str, Any] = {
+            name: self._folder / path for name, path in vars(settings).items() if isinstance(path, Path)
+        }
+        return replace(configuration, file=self._folder / configuration.file, settings=replace(settings, **paths))
 
     def _load(self) -> list[AnyPolicy]:
         policies = list(loader.load(self._sources))
@@ -115,10 +125,3 @@ class PolicyReloader:
         self._reloads.add("failure")
         self._failing.set(1)
         logger.error("policies are not reloaded, and the previous ones stay in use: %s", error)
-
-
-def _with_absolute_paths(configuration: Configuration) -> Configuration:
-    """Return the configuration as it would be read from an absolute path."""
-    settings = configuration.settings
-    paths: dict[str, Any] = {name: path.absolute() for name, path in vars(settings).items() if isinstance(path, Path)}
-    return replace(configuration, file=configuration.file.absolute(), settings=replace(settings, **paths))
