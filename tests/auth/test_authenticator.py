@@ -457,7 +457,7 @@ def test_a_handshake_that_began_before_its_ca_was_removed(tmp_path: Path, folder
             raw.sendall(outgoing.read())
             incoming.write(raw.recv(65536))
             client_ca.write_bytes(others[1])
-            server.errors.await_line("certificates are taken over")
+            server.errors.await_line("certificates were reloaded")
             client.do_handshake()
             client.write(request("POST", VALIDATE, ALLOWED_REVIEW))
             raw.sendall(outgoing.read())
