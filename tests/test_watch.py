@@ -76,14 +76,25 @@ def test_old_contents_are_loaded_again_after_an_error(number: Number) -> None:
     assert (number.loaded, len(number.errors)) == ([1], 1)
 
 
-def test_a_change_during_loading_is_discarded(number: Number) -> None:
+def test_a_change_during_loading_is_discarded(number: Number, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     number.write("2")
     number.written_during_load = "3"
     number.watcher.poll()
     assert number.loaded == []
+    assert "changed while they were loaded" in caplog.text
     number.watcher.poll()
     number.watcher.poll()
     assert number.loaded == [3]
+
+
+def test_old_contents_that_return_during_loading_are_loaded(number: Number) -> None:
+    """Otherwise the user of the watcher would wait for a result forever."""
+    number.write("2")
+    number.written_during_load = "1"
+    for _ in range(3):
+        number.watcher.poll()
+    assert number.loaded == [1]
 
 
 @pytest.mark.parametrize("kind", ["none", "folder", "pipe", "loop"])

@@ -47,7 +47,8 @@ class FileWatcher(Generic[T]):
         self._load = load
         self._on_change = on_change
         self._on_error = on_error
-        self._last_seen = self._loaded = {**self._contents(), **(loaded or {})}
+        self._last_seen: dict[Path, bytes | int] = {**self._contents(), **(loaded or {})}
+        self._loaded: dict[Path, bytes | int] | None = self._last_seen  # None after a load that was discarded
 
     def poll(self) -> None:
         """Check once whether the files changed."""
@@ -60,13 +61,16 @@ class FileWatcher(Generic[T]):
             if contents == self._contents():  # otherwise the result may mix two versions
                 self._on_change(result)
                 self._loaded = contents
+            else:
+                self._loaded = None
+                logger.info("files changed while they were loaded; they will be loaded again")
         except ConfigurationError as error:
             self._loaded = contents
             self._on_error(error)
 
     def _contents(self) -> dict[Path, bytes | int]:
         """Map each file to a digest of its contents. Times and sizes do not show every change on every file system."""
-        return {path: _digest_file(path) for path in self._files()}
+        return {path: digest_file(path) for path in self._files()}
 
 
 def digest(contents: bytes) -> bytes:
@@ -74,7 +78,7 @@ def digest(contents: bytes) -> bytes:
     return hashlib.sha256(contents[:_MAX_FILE_SIZE]).digest()
 
 
-def _digest_file(path: Path) -> bytes | int:
+def digest_file(path: Path) -> bytes | int:
     """Return the digest of a regular file, else an error number. A pipe or a device may never end."""
     try:
         with open(path, "rb", opener=_open_without_blocking) as file:

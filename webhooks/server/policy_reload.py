@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from webhooks.observability.metrics import MetricRegistry
 from webhooks.policy import loader
 from webhooks.policy.model import AnyPolicy
 from webhooks.policy.registry import Registry
-from webhooks.watch import FileWatcher, run_periodically
+from webhooks.watch import FileWatcher, digest_file, run_periodically
 
 logger = logging.getLogger("webhooks.server")
 
@@ -50,6 +50,9 @@ class PolicyReloader:
         self._folder = folder = Path.cwd()
         self._sources = [name if name.startswith(loader.LIBRARY) else str(folder / name) for name in sources]
         self._configuration = None if configuration is None else self._with_absolute_paths(configuration)
+        # The file as it is now, if it is valid: the files that it lists are watched before they are loaded.
+        self._latest = self._configuration
+        self._latest_digest: bytes | int | None = None
         self._reloads = metrics.counter(
             "webhooks_policy_reloads_total", "Reloads of changed policies, by result.", ("result",)
         )
@@ -82,15 +85,26 @@ class PolicyReloader:
                 yield from loader.policy_files(path)
         if self._configuration is not None:
             yield self._configuration.file
-            for path in self._configuration.policy_paths:
+            for path in self._read_latest(self._configuration).policy_paths:
                 yield from loader.policy_files(path)
+
+    def _read_latest(self, configuration: Configuration) -> Configuration:
+        digest = digest_file(configuration.file)
+        latest = self._latest or configuration
+        if digest not in (latest.digest, self._latest_digest):
+            with suppress(ConfigurationError):  # reported when it is loaded
+                self._latest = latest = self._with_absolute_paths(file.read(configuration.file))
+        self._latest_digest = digest
+        return latest
 
     def _reload(self) -> list[AnyPolicy]:
         logger.info("policies have changed and are loaded")
         self._failing.set(1)  # until the result is known, which may take long
         if self._configuration is not None:
-            content = self._with_absolute_paths(file.read(self._configuration.file))
-            before, self._configuration = self._configuration, content
+            before, latest = self._configuration, self._latest
+            if latest is None or latest.digest != self._latest_digest:
+                latest = self._with_absolute_paths(file.read(before.file))
+            self._configuration = latest
             if before.settings != self._configuration.settings:
                 logger.warning("%s: a change of server settings requires a restart", before.file)
         return self._load()
