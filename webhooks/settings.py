@@ -18,7 +18,7 @@ _MAX_SHUTDOWN = 24 * 3600  # seconds
 
 @dataclass(frozen=True)
 class Option:
-    """Metadata of a setting, beside its type and default. A setting of type float is a duration in seconds.
+    """Metadata of a setting, in addition to its type and default. A setting of type float is a duration in seconds.
 
     Attributes:
         help: the help text, one or two sentences.
@@ -144,15 +144,17 @@ class Settings:
         min=0,
         max=_MAX_SHUTDOWN,
     )
-    grace: float = option(50.0, "How long open reviews and connections may last after that.", min=0, max=_MAX_SHUTDOWN)
+    grace: float = option(
+        50.0, "How long open reviews and connections may last after the shutdown delay.", min=0, max=_MAX_SHUTDOWN
+    )
     log_level: Level = option("info", "The minimum level of log records.")
     decision_log: Extent = option("all", "Which reviews are logged with their decision.")
     tracing: bool = option(
-        False, "Export OpenTelemetry spans of reviews and policies. Configure it by OTEL_* variables."
+        False, "Export OpenTelemetry spans of reviews and policies. Configure it with OTEL_* variables."
     )
     sync_ca_bundle: str | None = option(
         None,
-        "Keep the caBundle of the webhook configurations of that name in sync with the development CA.",
+        "Keep the caBundle of the webhook configurations with this name in sync with the development CA.",
         metavar="[NAME]",
         flag_value="webhooks",
     )

@@ -134,7 +134,7 @@ class LastError:
         self._error = ""
 
     def is_new(self, error: str) -> bool:
-        """Whether an error differs from the previous one. An empty string means that there was none."""
+        """Check whether an error differs from the previous one. An empty string means that there was none."""
         is_new = error not in ("", self._error)
         self._error = error
         return is_new

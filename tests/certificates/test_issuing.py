@@ -179,9 +179,18 @@ def remove_ca(directory: Path) -> None:
         (use_foreign_ca, r"/ca\.pem: not a CA that was created here, .*: choose another directory"),
         (leaf_as_ca, r"/ca\.pem: not a CA that was created here, .*: choose another directory"),
         (key_of_another_ca, r"/ca-key\.pem: not the key of .*/ca\.pem: restore the right one"),
-        (remove("ca-key.pem"), r": ca-key\.pem .* restore it; or, .* remove .*: ca\.pem, tls\.pem, tls-key\.pem$"),
-        (remove("ca.pem"), r": ca\.pem .* restore it; or, .* remove .*: ca-key\.pem, tls\.pem, tls-key\.pem$"),
-        (remove_ca, r": ca\.pem and ca-key\.pem .* restore it; or, .* remove .*: tls\.pem, tls-key\.pem$"),
+        (
+            remove("ca-key.pem"),
+            r": ca-key\.pem .* restore it; or, .* remove ca\.pem, tls\.pem, tls-key\.pem, and distribute .*",
+        ),
+        (
+            remove("ca.pem"),
+            r": ca\.pem .* restore it; or, .* remove ca-key\.pem, tls\.pem, tls-key\.pem, and distribute .*",
+        ),
+        (
+            remove_ca,
+            r": ca\.pem and ca-key\.pem .* restore it; or, .* remove tls\.pem, tls-key\.pem, and distribute .*",
+        ),
     ],
 )
 def test_foreign_files_and_the_ca_are_not_replaced(

@@ -31,7 +31,7 @@ class TokenIssuer(Protocol):
     """An issuer whose tokens are verified with keys that have to be fetched."""
 
     def verify(self, token_hash: TokenHash, token: bytes) -> str | Rejection | None:
-        """Return the user of a token. None: call `refresh` first."""
+        """Return the user of a token; None if `refresh` must be called first."""
 
     async def refresh(self) -> None:
         """Fetch the keys. Never raises an exception."""

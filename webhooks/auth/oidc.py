@@ -77,7 +77,7 @@ class OidcIssuer:
         self._fetch: asyncio.Task[None] | None = None
 
     def verify(self, token_hash: TokenHash, token: bytes) -> str | Rejection | None:
-        """Return the user of a token. None: call `refresh` first."""
+        """Return the user of a token; None if `refresh` must be called first."""
         cached = self._cache.get(token_hash)
         if cached is not None and time() < cached[1]:
             return cached[0]

@@ -28,7 +28,7 @@ def ensure_ca(directory: Path, now: datetime) -> CertificateAuthority:
     """
     trusted, key = pem.read_certificates(directory / "ca.pem"), pem.read_key(directory / "ca-key.pem")
     if not (trusted and key):
-        _check_no_remains(directory)
+        _check_no_leftovers(directory)
         return store_ca(directory, signing.create_ca(now))
     ca = _select_signer(directory, trusted, key)
     if signing.get_validity(ca.certificate).is_renewal_due(now):
@@ -44,15 +44,14 @@ def ensure_ca(directory: Path, now: datetime) -> CertificateAuthority:
     return ca
 
 
-def _check_no_remains(directory: Path) -> None:
-    """Check that nothing of a CA that clients trust remains in the directory."""
+def _check_no_leftovers(directory: Path) -> None:
+    """Check that no files of a CA remain in the directory: clients may still trust it."""
     present = [name for name in ("ca.pem", "ca-key.pem", "tls.pem", "tls-key.pem") if (directory / name).exists()]
     missing = [name for name in ("ca.pem", "ca-key.pem") if name not in present]
     if present:
         raise ConfigurationError(
             f"{directory}: {' and '.join(missing)} of the CA that clients trust is missing, so nothing can be signed: "
-            "restore it; or, for a new CA whose ca.pem all clients need, remove the rest of the old CA: "
-            f"{', '.join(present)}"
+            f"restore it; or, for a new CA, remove {', '.join(present)}, and distribute the new ca.pem to all clients"
         )
 
 

@@ -29,7 +29,7 @@ def read(path: Path) -> list[x509.Certificate]:
     """Read the CAs in a file, without the expired ones.
 
     Raises:
-        ConfigurationError: the file contains no valid CA, or something else.
+        ConfigurationError: the file contains no valid CA, or anything that is not a CA.
     """
     certificates = pem.read_certificates(path)
     if not certificates:

@@ -93,7 +93,7 @@ class Inventory:
         certificates: list[tuple[Path, x509.Certificate]] = []
         keys: dict[bytes, Path] = {}
         errors: list[str] = []
-        for path in (file for given in paths for file in _list_files(given)):
+        for path in (file for source in paths for file in _list_files(source)):
             try:
                 certificates += [(path, certificate) for certificate in _read_certificates(path)]
                 for key_path in (path, *_find_key_files(path)):

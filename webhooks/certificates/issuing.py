@@ -34,7 +34,7 @@ def ensure(directory: Path, *, names: Sequence[str] = (), now: datetime | None =
 
     Raises:
         ConfigurationError: a name is neither a DNS name nor an IP address; the directory cannot be written; or a file
-            cannot be read, contains something else, is missing next to another, or was not issued here.
+            cannot be read, has the wrong content, is missing although its counterpart exists, or was not issued here.
     """
     now = now or datetime.now(UTC)
     required = normalize(names)

@@ -67,7 +67,7 @@ class ValidPair:
 
     @classmethod
     def load(cls, pair: ServingPair, names: Sequence[str] = ()) -> Self | None:
-        """Load a pair; return None if clients would reject it at any time, or if it lacks one of the names."""
+        """Load a pair; return None if clients would always reject it, or if it lacks one of the names."""
         server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), verification.client_context(verification.ANY_TIME)
         try:
             server.load_cert_chain(pair.certificate, pair.key, password="")  # never prompt on the terminal
@@ -81,11 +81,11 @@ class ValidPair:
         return cls(Validity.from_peercert(certificate), list(map(Validity.from_peercert, client.get_ca_certs())))
 
     def is_valid(self, now: datetime) -> bool:
-        """Whether clients accept it at that time."""
+        """Check whether the certificate is within its lifetime."""
         return self.leaf.not_before <= now < self.leaf.not_after
 
     def is_renewal_due(self, now: datetime) -> bool:
-        """Whether it has to be renewed, or clients trust a CA that has expired."""
+        """Check whether the pair has to be renewed, or clients still trust an expired CA."""
         has_expired_ca = any(ca.not_after <= now for ca in self.cas)
         return has_expired_ca or self.leaf.is_renewal_due(now) or max(self.cas).is_renewal_due(now)
 

@@ -160,13 +160,13 @@ def _allow_usages(*allowed: str) -> x509.KeyUsage:
 
 
 def is_ours(certificate: x509.Certificate) -> bool:
-    """Whether a CA that was created here issued the certificate."""
+    """Check whether a CA that was created here issued the certificate."""
     organizations = certificate.issuer.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     return any(organization.value == _ORGANIZATION for organization in organizations)
 
 
 def is_ca(certificate: x509.Certificate) -> bool:
-    """Whether the certificate is that of a CA."""
+    """Check whether the certificate is that of a CA."""
     try:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:
@@ -189,7 +189,7 @@ def list_names(certificate: x509.Certificate) -> list[str]:
 
 
 def is_signed_by_any(cas: Iterable[bytes], certificate: bytes) -> bool:
-    """Whether one of some CAs signed a certificate directly; all in DER form. False if that cannot be verified."""
+    """Check whether one of these CAs signed a certificate directly (all in DER); false if that cannot be verified."""
     return any(_is_signed_by(ca, certificate) for ca in cas)
 
 

@@ -29,7 +29,7 @@ class Validity(NamedTuple):
         return cls(*(_parse_time(certificate[name]) for name in ("notBefore", "notAfter")))
 
     def is_renewal_due(self, now: datetime) -> bool:
-        """Whether two thirds of the lifetime have passed. The rest is a reserve to fix a renewal that fails."""
+        """Check whether two thirds of the lifetime have passed. The rest is time to fix a renewal that fails."""
         return now >= self.not_before + (self.not_after - self.not_before) * 2 / 3
 
 

@@ -27,7 +27,7 @@ def certs() -> None:
 
 
 @certs.command(
-    epilog="For a Service and a client: webhooks certs issue webhooks.default.svc --client apiserver",
+    epilog="Example: webhooks certs issue webhooks.default.svc --client apiserver",
 )
 @click.argument("names", nargs=-1, metavar="[DNS_NAME_OR_ADDRESS]...")
 @click.option("--client", "clients", multiple=True, metavar="NAME", help="Issue a client certificate. Repeatable.")

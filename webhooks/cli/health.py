@@ -20,7 +20,7 @@ _MAX_RESPONSE = 4096  # bytes
 def health(url: str) -> None:
     """Check the health of a server.
 
-    URL is a path of the ops port; default: http://127.0.0.1:8080/readyz. Prints the response. The exit code is 0 if
+    URL must be on the ops port. Default: http://127.0.0.1:8080/readyz. Prints the response. The exit code is 0 if
     the server is healthy, else 1.
     """
     result = probe(url)

@@ -102,8 +102,7 @@ class _VersionType(click.ParamType[Version]):
     "exempt_namespaces",
     multiple=True,
     metavar="NAMESPACE",
-    help="Exempt a namespace, and its service accounts while the cluster starts, such as that of the network. "
-    "Repeatable.",
+    help="Exempt a namespace, such as the network plugin's, and its service accounts during startup. Repeatable.",
 )
 @click.option(
     "--include-namespace",

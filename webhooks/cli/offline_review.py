@@ -69,7 +69,7 @@ def run(job: Job) -> int:
     items: list[ReportItem] = [item for item in old if isinstance(item, Problem)]
     stored = [item for item in old if isinstance(item, Manifest)]
     reviewer = Reviewer(policies, RequestBuilder(job.operation, job.user, job.groups, stored))
-    gc.set_threshold(50_000, 20, 20)  # all results are kept, so that frequent collections would take ever longer
+    gc.set_threshold(50_000, 20, 20)  # all results are kept, so each garbage collection would take longer than the last
     with _progress_bar(job.sources) as on_progress:
         items += asyncio.run(_review(reviewer, job.sources, on_progress))
     has_color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")

@@ -26,7 +26,9 @@ import click
     help="The operation. Default: UPDATE for objects in --old, CREATE for others.",
 )
 @click.option("--user", default="reviewer", show_default=True, help="The user who makes the request.")
-@click.option("--group", "groups", multiple=True, help="A group of the user besides system:authenticated. Repeatable.")
+@click.option(
+    "--group", "groups", multiple=True, help="A group of the user, in addition to system:authenticated. Repeatable."
+)
 @click.option(
     "--old",
     multiple=True,

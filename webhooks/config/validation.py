@@ -193,7 +193,7 @@ def _to_field_error(details: ErrorDetails, tree: Any, model: type[BaseModel]) ->
 
 
 def _is_consequence(details: ErrorDetails) -> bool:
-    """Whether a list is "too short" only because its items are invalid, which other errors report."""
+    """Check whether a list is "too short" only because its items are invalid, which other errors report."""
     return details["type"] == "too_short" and len(details["input"]) >= details["ctx"]["min_length"]
 
 

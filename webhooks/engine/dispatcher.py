@@ -96,7 +96,7 @@ class Dispatcher:
     async def _finish_batch(
         self, batch: Batch, results: Sequence[Result], interrupted: PolicyInterrupted, deadline: float
     ) -> list[Result]:
-        """Return all results of a batch, after the policy that follows the first results was interrupted."""
+        """Complete the results of a batch: run the interrupted policy again, and those that follow it."""
         (policy, review), *others = batch[len(results) :]
         runs = [self.executor.retry(policy, review, interrupted.deadline)]
         runs += [self.executor.run(policy, review, deadline) for policy, review in others]

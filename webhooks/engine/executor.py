@@ -116,7 +116,7 @@ class PolicyExecutor:
             raise
 
     async def remove(self, policies: Iterable[AnyPolicy]) -> None:
-        """Remove policies that no review will use any more."""
+        """Remove policies that no review will use anymore."""
         pools = []
         for policy in policies:
             self.inline_states.pop(policy, None)
@@ -135,7 +135,7 @@ class PolicyExecutor:
         return added
 
     def are_inline(self, policies: Iterable[AnyPolicy]) -> bool:
-        """Whether all of the policies run inline now."""
+        """Check whether all of the policies run inline now."""
         return self._inline.issuperset(policies)
 
     def run_inline(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
@@ -203,7 +203,7 @@ class PolicyExecutor:
         return await self._run_in_thread(policy, review, started, deadline)
 
     async def retry(self, policy: AnyPolicy, review: Any, deadline: float) -> Result:
-        """Run a policy that was interrupted again, on the review as it was before."""
+        """Run an interrupted policy again, on an unmodified copy of the review."""
         copy = review.copy()
         result = await self.run(policy, copy, deadline)
         if copy.object_accessed:

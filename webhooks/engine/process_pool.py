@@ -2,7 +2,7 @@
 
 Such a process is a new interpreter that loads the policy's file. It has nothing of the server: no keys, no connections,
 and only a few environment variables. It runs one review at a time. Both directions carry data only, never pickles: a
-process that was taken over must not be able to run code in the server. Its code is `webhooks.engine.process_worker`.
+compromised process must not be able to run code in the server. Its code is `webhooks.engine.process_worker`.
 """
 
 import asyncio
@@ -91,14 +91,14 @@ class _Process:
         Raises:
             PolicyFailure: the system cannot start another process.
         """
-        ours, theirs = socket.socketpair()
-        with theirs:
+        server_end, worker_end = socket.socketpair()
+        with worker_end:
             try:
-                process = _popen(theirs)
+                process = _popen(worker_end)
             except OSError as error:
-                ours.close()
+                server_end.close()
                 raise PolicyFailure(f"no process could be started: {error}") from None
-        return cls(process, *await asyncio.open_unix_connection(sock=ours))
+        return cls(process, *await asyncio.open_unix_connection(sock=server_end))
 
     @property
     def has_exited(self) -> bool:

@@ -29,7 +29,7 @@ _MACHINES = {"x86_64": (0xC000003E, 56, 435, (57, 58)), "aarch64": (0xC00000B7, 
 
 
 def apply() -> None:
-    """Restrict this process for good: limit its memory, forbid new processes, and kill it when its parent dies.
+    """Restrict this process permanently: limit its memory, forbid new processes, and kill it when its parent dies.
 
     Raises:
         OSError: the system does not support it.
@@ -61,7 +61,7 @@ def resident_memory() -> int:
 
 
 def _forbid_processes() -> None:
-    """Forbid to create processes, but not threads. RLIMIT_NPROC is no use: it counts all processes of the user."""
+    """Forbid this process to create others, but not threads. RLIMIT_NPROC does not help: it counts per user."""
     machine = os.uname().machine
     if machine not in _MACHINES:
         raise OSError(errno.ENOSYS, f"new processes cannot be forbidden on {machine}")

@@ -69,7 +69,7 @@ def _batch(review: Review, policies: Iterable[AnyPolicy], notes: ResponseNotes) 
 
 
 def _is_exempted(policy: AnyPolicy, review: Any, notes: ResponseNotes) -> bool:
-    """Whether an active exemption of a policy covers a review. Notes that exemption, or an expired one."""
+    """Check whether an active exemption of a policy covers a review. Notes that exemption, or an expired one."""
     expired = None
     for exemption in policy.exemptions:
         if exemption.covers(review.copy()):
@@ -184,13 +184,13 @@ def _failure_opinion(result: Result) -> Outcome | None:
 
 
 def is_denial(result: Result) -> bool:
-    """Whether a result of an admission or image policy counts as a denial, in whatever mode the policy runs."""
+    """Check whether a result of an admission or image policy counts as a denial, in whatever mode the policy runs."""
     outcome = result.outcome
     return isinstance(outcome, Deny) if outcome is not None else not is_ignored_failure(result)
 
 
 def is_ignored_failure(result: Result) -> bool:
-    """Whether a policy failed, and its failure is ignored."""
+    """Check whether a policy failed, and its failure is ignored."""
     return result.outcome is None and result.policy.on_error == "allow"
 
 

@@ -1,4 +1,4 @@
-"""Parse durations in the format of Go, such as ``300ms`` or ``1m0s``."""
+"""Parses durations in the format of Go, such as ``300ms`` or ``1m0s``."""
 
 import re
 
@@ -13,7 +13,7 @@ _UNITS = {
     "h": 3_600_000_000_000,
 }
 _LIMIT = 1 << 63
-_PART = re.compile(r"(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<unit>[^.0-9]*)")
+_PART = re.compile(r"(?P<integer>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<unit>[^.0-9]*)")
 
 
 def parse_duration(text: str) -> int:
@@ -53,9 +53,9 @@ def parse_duration(text: str) -> int:
 
 
 def _nanoseconds(part: re.Match[str], text: str) -> int:
-    whole, fraction, unit = part.group("whole", "fraction", "unit")
-    count = int(whole.lstrip("0")[:20] or "0")  # 20 digits exceed the limit
-    if not (whole or fraction) or count > _LIMIT:
+    integer, fraction, unit = part.group("integer", "fraction", "unit")
+    count = int(integer.lstrip("0")[:20] or "0")  # 20 digits exceed the limit
+    if not (integer or fraction) or count > _LIMIT:
         raise _error("invalid duration", text)
     if not unit:
         raise _error("missing unit in duration", text)

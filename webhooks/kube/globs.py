@@ -1,4 +1,4 @@
-"""Match names against names and shell patterns."""
+"""Matches names against names and shell patterns."""
 
 import re
 from collections.abc import Iterable

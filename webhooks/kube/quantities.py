@@ -1,4 +1,4 @@
-"""Parse quantities of the Kubernetes API, such as ``100m``, ``1.5Gi`` or ``1e3``."""
+"""Parses quantities of the Kubernetes API, such as ``100m``, ``1.5Gi`` or ``1e3``."""
 
 import re
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Read YAML manifests as clients of the Kubernetes API do before they send them: YAML 1.1, converted to JSON.
+"""Reads YAML manifests as clients of the Kubernetes API do before they send them: YAML 1.1, converted to JSON.
 
 So ``on`` and ``yes`` are booleans, ``0644`` is 420, ``1e3`` is 1000, dates are strings, and keys are converted to
 strings. Rejected in addition: duplicate keys, tags other than those of the YAML core schema, more than 100 levels of

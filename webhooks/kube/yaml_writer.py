@@ -1,4 +1,4 @@
-"""Write objects as YAML that readers of YAML 1.1 and 1.2 decode to the same value.
+"""Writes objects as YAML that readers of YAML 1.1 and 1.2 decode to the same value.
 
 The order of keys is kept. Strings of several lines become block text where possible. All characters are printable.
 """

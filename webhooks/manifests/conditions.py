@@ -138,7 +138,7 @@ def _matches_resource(resource: str, subresource: str) -> str:
 
 
 def startup_exemption(groups: Sequence[str], *, cluster_scoped: bool) -> Condition:
-    """Return the condition that a request is not one of the cluster's own while it starts, which is before we start.
+    """Return the condition that a request is not from a component of a starting cluster, before this server can run.
 
     Args:
         groups: the groups of the cluster's components.

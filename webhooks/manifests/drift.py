@@ -188,7 +188,7 @@ def _describe_difference(field: str, expected: Any, actual: Any) -> str:
 
 
 def _is_empty(value: Any) -> bool:
-    """Whether API servers may omit a value. They do not omit false and 0."""
+    """Check whether API servers may omit a value. They do not omit false and 0."""
     return value is None or value in ("", [], {})
 
 

@@ -104,11 +104,11 @@ class RuleSet:
         return cls(frozenset((rule.group,)), frozenset((rule.version,)), resources, operations)
 
     def covers(self, other: "RuleSet") -> bool:
-        """Whether each combination of the other set is in this one."""
+        """Check whether each combination of the other set is in this one."""
         return (
             _includes(self.groups, other.groups)
             and _includes(self.versions, other.versions)
-            and all(any(_covers(mine, theirs) for mine in self.resources) for theirs in other.resources)
+            and all(any(_covers(own, resource) for own in self.resources) for resource in other.resources)
             and self.operations >= other.operations
         )
 

@@ -59,7 +59,7 @@ def _forbidden(requirements: Iterable[Requirement]) -> frozenset[str]:
 
 
 def _is_valid(requirement: Requirement) -> bool:
-    """Whether API servers accept a requirement: they reject keys and values that no label can have."""
+    """Check whether API servers accept a requirement: they reject keys and values that no label can have."""
     if requirement.operator in ("In", "NotIn") and not requirement.values:
         return False
     return _KEY.fullmatch(requirement.key) is not None and all(map(_VALUE.fullmatch, requirement.values))

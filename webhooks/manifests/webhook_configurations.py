@@ -74,7 +74,7 @@ class Webhook:
 
     @property
     def _blocks_cluster_scoped(self) -> bool:
-        """Whether it must respond for all cluster-scoped resources of a group, which may be that of the network."""
+        """Whether it must respond for all cluster-scoped resources of a group, such as a network plugin's."""
         return any(rule.resource == "*" and rule.group not in NAMESPACED_GROUPS for rule in self._blocking_rules)
 
     @property
@@ -152,7 +152,7 @@ def build_webhooks(kind: AdmissionKind, policies: Sequence[AnyPolicy], target: T
 
 
 def _prevents_conversion(scopes: Sequence[PolicyScope]) -> bool:
-    """Whether one policy matches one version of a resource, and another policy matches other versions too.
+    """Check whether one policy matches one version of a resource, and another policy matches other versions too.
 
     API servers convert a request to the version of a rule, but not if another rule of the webhook matches the original
     version. The first policy would miss requests that it would receive on its own.

@@ -2,7 +2,7 @@
 
 `copy_on_write` wraps a tree, and `materialize` turns the result into a plain tree. Each container that is read through
 a wrapper becomes a wrapper too: a shallow copy that remembers its original (its base). So the original tree is never
-exposed and never changes, and a part that base_child not read is the is_unchanged object before and after.
+exposed and never changes, and a part that was not read is the same object in the result.
 
 Wrappers are dicts and lists whose own storage always holds the current content, so encoders, comparison and pattern
 matching work on them. The containers in a dict are wrapped when they are read; those in a list when the list itself is

@@ -1,4 +1,4 @@
-"""Read fields of objects with a type check, so that a malformed object cannot hide a value from a policy."""
+"""Reads fields of objects with a type check, so that a malformed object cannot hide a value from a policy."""
 
 from collections.abc import Iterator
 from typing import Any, TypeVar

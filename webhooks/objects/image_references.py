@@ -1,4 +1,4 @@
-"""Parse references to container images, such as ``nginx`` or ``registry.example.com/team/app:1.2``."""
+"""Parses references to container images, such as ``nginx`` or ``registry.example.com/team/app:1.2``."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Compute the JSON Patch (RFC 6902) between two JSON trees.
+"""Computes the JSON Patch (RFC 6902) between two JSON trees.
 
 A tree consists of plain dicts and lists, strings, numbers, booleans and None. A subtree that both trees share is not
 read.
@@ -167,10 +167,10 @@ def _have_same_names(before: list[Any], after: list[Any]) -> bool:
 
 
 def _edit_costs(before: list[Any], after: list[Any]) -> list[list[int]]:
-    olds, news = [encode_sorted(old) for old in before], [encode_sorted(new) for new in after]
+    old_texts, new_texts = [encode_sorted(old) for old in before], [encode_sorted(new) for new in after]
     return [
-        [0 if old_text == new_text else _edit_cost(old, new) for new, new_text in zip(after, news, strict=True)]
-        for old, old_text in zip(before, olds, strict=True)
+        [0 if old_text == new_text else _edit_cost(old, new) for new, new_text in zip(after, new_texts, strict=True)]
+        for old, old_text in zip(before, old_texts, strict=True)
     ]
 
 
@@ -204,11 +204,11 @@ def _cheapest_alignment(
     row, column = len(before), len(after)
     pairs: list[tuple[Any, Any]] = []
     while row or column:
-        here = table[row][column]
-        if row and column and here == table[row - 1][column - 1] + costs[row - 1][column - 1]:
+        cost = table[row][column]
+        if row and column and cost == table[row - 1][column - 1] + costs[row - 1][column - 1]:
             row, column = row - 1, column - 1
             pairs.append((before[row], after[column]))
-        elif row and here == table[row - 1][column] + _INSERT_OR_REMOVE:
+        elif row and cost == table[row - 1][column] + _INSERT_OR_REMOVE:
             row -= 1
             pairs.append((before[row], _ABSENT))
         else:

@@ -1,4 +1,4 @@
-"""Apply JSON Patch operations (RFC 6902) to JSON trees: plain dicts and lists, strings, numbers, booleans and None."""
+"""Applies JSON Patch operations (RFC 6902) to JSON trees of plain Python values."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Decode only the parts of an object that JSON Patch operations need; all other parts stay raw.
+"""Decodes only the parts of an object that JSON Patch operations need; all other parts stay raw.
 
 To change one field of a large object, the rest does not have to become Python values. The containers on the paths are
 decoded as strictly as a whole object: each must re-encode to the bytes it was read from. In the other parts, only the

@@ -1,4 +1,4 @@
-"""Find the pod spec of an object, its containers, and the images that they use."""
+"""Finds the pod spec of an object, its containers, and the images that they use."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any

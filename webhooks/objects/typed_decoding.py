@@ -1,4 +1,4 @@
-"""Decode only the fields of an object that policies read most: metadata, containers, images and image volumes.
+"""Decodes only the fields of an object that policies read most: metadata, containers, images and image volumes.
 
 For the built-in kinds with pods, whose fields are known, a typed decoder reads these fields into an outline, and skips
 the rest: volumes, probes and managed fields do not become Python values.

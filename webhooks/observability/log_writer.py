@@ -1,4 +1,4 @@
-"""Write lines of JSON to a log from a separate thread, so that logging never waits for the reader of the log.
+"""Writes lines of JSON to a log from a separate thread, so that logging never waits for the reader of the log.
 
 Several processes may write to one pipe. The kernel does not mix writes of up to PIPE_BUF bytes, so no line is longer.
 """
@@ -120,11 +120,11 @@ class LogWriter:
 
     def _write_batch(self, lines: list[bytes]) -> None:
         data = b"\n".join((b"", *lines, b"") if self._has_partial_line else (*lines, b""))
-        written = 0
+        sent = 0
         try:
-            while written < len(data):
-                written += os.write(self._descriptor, data[written:])
+            while sent < len(data):
+                sent += os.write(self._descriptor, data[sent:])
             self._has_partial_line = False
         except OSError:
-            self._has_partial_line = self._has_partial_line or written > 0
+            self._has_partial_line = self._has_partial_line or sent > 0
             self._dropped.add(amount=len(lines))

@@ -1,4 +1,4 @@
-"""Format log records as JSON, one line each, and write them to standard error through a `LogWriter`."""
+"""Formats log records as JSON, one line each, and writes them to standard error through a `LogWriter`."""
 
 import atexit
 import logging

@@ -1,4 +1,4 @@
-"""Remove secrets from texts for logs."""
+"""Removes secrets from texts for logs."""
 
 import json
 from base64 import b64decode

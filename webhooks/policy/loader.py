@@ -169,7 +169,7 @@ def _import_policy(module: str, name: str) -> AnyPolicy:
     try:
         value = getattr(importlib.import_module(module), name, None)
     except ModuleNotFoundError as error:
-        raise LoadError(f"no module {error.name}: install its package beside webhooks", path=place) from None
+        raise LoadError(f"no module {error.name}: install its package in this environment", path=place) from None
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise

@@ -211,15 +211,15 @@ class AdmissionReview(msgspec.Struct, eq=False):
         """
         draft = self._target_draft
         if draft is not msgspec.UNSET:
-            found = find_containers(draft) if draft is not None else []
+            containers = find_containers(draft) if draft is not None else []
         else:
-            found = self._target.containers(lambda: self.target)
-            if found:
-                self._specs.append(found[0]._index)
-        return _without(found, except_images) if except_images else found
+            containers = self._target.containers(lambda: self.target)
+            if containers:
+                self._specs.append(containers[0]._index)
+        return _without(containers, except_images) if except_images else containers
 
     def images(self, *, except_images: Collection[str] = ()) -> list[Image]:
-        """Return every image that the `target` uses: those of its `containers`, and of volumes filled from images.
+        """Return every image that the `target` uses: those of its `containers`, and of image volumes.
 
         Args:
             except_images: image patterns as for `Image.is_of`; the images that match are left out.
@@ -229,8 +229,8 @@ class AdmissionReview(msgspec.Struct, eq=False):
         """
         draft = self._target_draft
         volumes = self._target.image_volumes() if draft is msgspec.UNSET else find_image_volumes(draft or {})
-        found = [*self.containers(), *volumes]
-        return _without(found, except_images) if except_images else found
+        images = [*self.containers(), *volumes]
+        return _without(images, except_images) if except_images else images
 
     def pod(self) -> dict[str, Any] | None:
         """Return the pod in the `target`, or its pod template, with ``metadata`` and ``spec``: this policy's own copy.
@@ -283,7 +283,7 @@ def introduced(
     """Return the violations that a request adds to those of the stored object.
 
     An object that breaks a rule which is newer than the object must still be scaled down, labelled, and released from
-    its finalizers. So an UPDATE is not blamed for what it leaves unchanged.
+    its finalizers. So an UPDATE is not denied for violations that it leaves unchanged.
 
     Args:
         review: the request.
@@ -296,12 +296,12 @@ def introduced(
     """
     if review.operation == "DELETE":
         return []
-    found = list(violations(review, *args, **kwargs))
-    previous = review.previous if found else None
+    current = list(violations(review, *args, **kwargs))
+    previous = review.previous if current else None
     if previous is None:
-        return found
+        return current
     known = set(violations(previous, *args, **kwargs))
-    return [violation for violation in found if violation not in known]
+    return [violation for violation in current if violation not in known]
 
 
 def deny_new(
@@ -318,8 +318,8 @@ def deny_new(
         args: further positional arguments for `violations`.
         kwargs: keyword arguments for `violations`.
     """
-    found = introduced(review, violations, *args, **kwargs)
-    return Deny("; ".join(found)) if found else Allow()
+    messages = introduced(review, violations, *args, **kwargs)
+    return Deny("; ".join(messages)) if messages else Allow()
 
 
 def object_of(review: AdmissionReview) -> LazyObject:
@@ -333,7 +333,7 @@ def with_object(review: AdmissionReview, object_: LazyObject) -> AdmissionReview
 
 
 def is_unmodified(review: AdmissionReview) -> bool:
-    """Whether a policy has left the objects that it shares with other copies unmodified."""
+    """Check whether a policy has left the objects that it shares with other copies unmodified."""
     return review._object.is_unmodified() and review._old_object.is_unmodified()
 
 

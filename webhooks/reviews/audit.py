@@ -1,4 +1,4 @@
-"""Audit EventList, v1: events that an API server sends in batches. Nothing is decided; any success is a response."""
+"""Audit EventList, v1: events that an API server sends in batches. Any successful response is accepted."""
 
 from typing import Literal
 
@@ -18,7 +18,7 @@ class AuditEvent(msgspec.Struct, frozen=True):
 
 
 class AuditEventList(msgspec.Struct, rename="camel"):
-    """A batch of audit events. They are counted, and nothing is decided."""
+    """A batch of audit events. They are only counted."""
 
     kind: str
     api_version: str

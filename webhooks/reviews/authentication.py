@@ -11,7 +11,7 @@ from webhooks.reviews.outcomes import Authenticated, Identity, Unauthenticated
 
 
 class TokenReviewSpec(msgspec.Struct):
-    """The token, and the audiences that it must be good for, at least one of them."""
+    """The token, and the audiences of which at least one must be valid for it."""
 
     token: Annotated[str, msgspec.Meta(min_length=1)]
     audiences: tuple[str, ...] | None = None
@@ -27,7 +27,7 @@ class TokenReviewUser(msgspec.Struct, omit_defaults=True):
 
 
 class TokenReviewStatus(msgspec.Struct, omit_defaults=True):
-    """Whether the token is good, and its holder."""
+    """Whether the token is valid, and its holder."""
 
     authenticated: bool
     user: TokenReviewUser | None = None
@@ -44,8 +44,8 @@ class TokenReview:
 
     Attributes:
         token: the token. It is secret: never log it or put it into an outcome.
-        audiences: the audiences that the token must be good for, at least one of them; empty if the API server does
-            not name any.
+        audiences: the requested audiences, of which at least one must be valid for the token; empty if the API server
+            does not request any.
     """
 
     match_key = None  # the same for all token reviews

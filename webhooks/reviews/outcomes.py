@@ -87,8 +87,8 @@ class Authenticated(Outcome, frozen=True):
         uid: distinguishes users who had the same name at different times.
         groups: the groups of the user.
         extra: further facts from the authenticator.
-        audiences: the audiences that the token is good for. None if the policy does not know audiences: the client then
-            takes the token as one for the API server itself.
+        audiences: the audiences for which the token is valid. None if the policy does not know audiences: the client
+            then treats it as a token for the API server itself.
     """
 
     username: str

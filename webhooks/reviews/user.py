@@ -24,7 +24,7 @@ class User(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_json(cls, tree: Any) -> "User":
-        """Make a user of a decoded ``userInfo``; None is a user without a name.
+        """Create a user from a decoded ``userInfo``; None results in a user without a name.
 
         Raises:
             MalformedReview: a field of the user has the wrong type.

@@ -86,7 +86,7 @@ def describe(result: Result) -> str:
 
 
 def is_same_json(expected: Any, actual: Any) -> bool:
-    """Whether two values are the same JSON. Unlike in Python, true is not 1."""
+    """Check whether two values are the same JSON. Unlike in Python, true is not 1."""
     return not json_diff.diff(expected, actual)
 
 

@@ -2,8 +2,8 @@
 
 A bucket is stored as two integers: its microtokens, and the time in microseconds at which it had them. It gains `qps`
 microtokens per microsecond, so nothing is rounded, and numbers stay below 2^53, up to which Lua is exact. If the clock
-goes back, the level sinks by what that time had yielded: as in memory, a bucket gives out at most its burst plus what
-the time between the first and the latest reading of the clock yields (see `token_bucket`).
+goes back, the level decreases by the tokens that were gained in that time. So, as in memory, no bucket yields more
+tokens than its burst plus its gain between the first and the latest reading of the clock.
 
 A key that has expired belongs to a bucket that is full.
 """

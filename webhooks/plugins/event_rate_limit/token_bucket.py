@@ -2,9 +2,10 @@
 
 A level is counted in nanotokens (1e-9 of a token): a bucket that gains `qps` tokens per second gains `qps` nanotokens
 per nanosecond, so nothing is rounded. A bucket is stored as a single number: the time at which it will be full, in
-nanotokens gained since the zero of the clock. The difference to the current time is what it lacks (the virtual
-scheduling algorithm of ITU-T I.371). That number only increases, by the tokens taken: whatever the clock does, a bucket
-gives out at most its burst plus what the time between the first and the latest reading of the clock yields.
+nanotokens gained since the zero of the clock. Its difference to the current time is the number of nanotokens that the
+bucket lacks (the virtual scheduling algorithm of ITU-T I.371). The stored number only increases, by the tokens taken.
+So, whatever the clock does, no bucket yields more tokens than its burst plus its gain between the first and the latest
+reading of the clock.
 """
 
 import threading
@@ -39,7 +40,7 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 class BucketCache:
-    """The buckets of one limit by key. The least recently used bucket is evicted, and full when its key returns.
+    """The buckets of one limit by key. The least recently used one is evicted. If its key returns, it is full.
 
     Args:
         limit: the limit.
@@ -83,7 +84,7 @@ class BucketCache:
 
 
 class MemoryBudget:
-    """The budget of one process. It is safe for threads.
+    """The budget of one process. It is thread-safe.
 
     Args:
         limits: the limits in the order of the configuration.
