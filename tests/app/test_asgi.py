@@ -353,7 +353,7 @@ def test_behind_a_proxy_that_removes_a_part_of_the_path() -> None:
 
 
 def call(app: WebhookApp, *messages: Message, headers: tuple[tuple[bytes, bytes], ...] = ()) -> list[Message]:
-    """Return what the application sends to a client that sends its body in these messages."""
+    """Return the messages that the application sends to a client that sends its body in these messages."""
     received, sent = list(messages), []
     scope: Scope = {
         "type": "http",

@@ -1,4 +1,4 @@
-"""What is counted and timed, as clients of a server see it in the metrics."""
+"""The metrics of reviews, of one process and of several."""
 
 import asyncio
 from collections.abc import Callable, Iterator

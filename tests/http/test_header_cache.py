@@ -51,7 +51,7 @@ def test_other_data_is_not_split(data: bytes) -> None:
 
 
 class Parsed:
-    """What the parser reports about some bytes."""
+    """The result of parsing some bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.urls: list[bytes] = []

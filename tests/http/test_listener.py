@@ -1,4 +1,4 @@
-"""How many connections there may be, from where, and who has to go for whom: at a real server."""
+"""Connection limits and evictions of a real server."""
 
 import socket
 import ssl
@@ -30,8 +30,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-class From(Connection):
-    """A connection from some address of this machine."""
+class ConnectionFrom(Connection):
+    """A connection from a given address of this host."""
 
     def __init__(self, peer: str, port: int, tls: ssl.SSLContext | None) -> None:
         raw = socket.create_connection(("127.0.0.1", port), REPLY_SECONDS, source_address=(peer, 0))
@@ -41,7 +41,7 @@ class From(Connection):
 
 
 def serves(connection: Connection) -> bool:
-    """Whether a connection is served, or is ended instead."""
+    """Whether a connection is served and not closed."""
     try:
         return bool(connection.post(VALIDATE, GOOD).json()["response"]["allowed"])
     except (OSError, EOFError):
@@ -50,11 +50,11 @@ def serves(connection: Connection) -> bool:
 
 @contextmanager
 def idle(server: Server, *peers: str) -> Iterator[list[Connection]]:
-    """Connections that have been served and are idle, the first for longest."""
+    """Open connections that were served and are idle, the first one for the longest time."""
     with ExitStack() as stack:
         connections: list[Connection] = []
         for peer in peers:
-            connections.append(stack.enter_context(From(peer, server.port, server.tls)))
+            connections.append(stack.enter_context(ConnectionFrom(peer, server.port, server.tls)))
             assert serves(connections[-1])
         yield connections
 
@@ -64,75 +64,75 @@ def sample(server: Server, name: str) -> float:
     return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 
 
-def await_none(server: Server) -> None:
-    """Wait until those of the test before are gone."""
+def await_no_connections(server: Server) -> None:
+    """Wait until the connections of the previous test are closed."""
     await_true(lambda: sample(server, 'webhooks_connections{port="reviews"}') == 0, "no connections")
 
 
-def test_whoever_is_idle_for_longest_makes_room(small: Server) -> None:
-    await_none(small)
+def test_the_longest_idle_connection_is_evicted(small: Server) -> None:
+    await_no_connections(small)
     with idle(small, HERE, THERE, HERE, THERE) as (first, second, *others), idle(small, "127.0.0.3") as [new]:
         assert first.is_closed()
-        assert [serves(each) for each in (second, *others, new)] == [True] * 4
+        assert [serves(connection) for connection in (second, *others, new)] == [True] * 4
 
 
-def test_an_address_makes_room_for_itself(small: Server) -> None:
-    await_none(small)
+def test_an_address_at_its_limit_evicts_its_own_connection(small: Server) -> None:
+    await_no_connections(small)
     with idle(small, THERE, HERE, HERE, HERE) as (other, first, *others), idle(small, HERE) as [new]:
         assert first.is_closed()
-        assert [serves(each) for each in (other, *others, new)] == [True] * 4
+        assert [serves(connection) for connection in (other, *others, new)] == [True] * 4
 
 
-def test_whoever_is_silent_makes_room_before_who_is_idle(small: Server) -> None:
-    await_none(small)
+def test_a_late_handshake_is_evicted_before_an_idle_connection(small: Server) -> None:
+    await_no_connections(small)
     with (
         idle(small, HERE, THERE, THERE) as others,
-        From(HERE, small.port, None) as silent,
+        ConnectionFrom(HERE, small.port, None) as silent,
     ):
         assert silent.is_silent(0.5)
         with idle(small, "127.0.0.3") as [new]:
             assert silent.is_closed()
-            assert [serves(each) for each in (*others, new)] == [True] * 4
+            assert [serves(connection) for connection in (*others, new)] == [True] * 4
 
 
 @pytest.mark.parametrize(("peers", "peer"), [((HERE, HERE, HERE), HERE), ((HERE, HERE, THERE, THERE), "127.0.0.3")])
-def test_nobody_has_to_go_who_waits_for_an_answer(peers: tuple[str, ...], peer: str, small: Server) -> None:
-    await_none(small)
+def test_connections_that_wait_for_a_response_are_not_evicted(peers: tuple[str, ...], peer: str, small: Server) -> None:
+    await_no_connections(small)
     before = sample(small, "webhooks_connections_rejected_total")
     with Gate() as gate, idle(small, *peers) as connections:
         for connection in connections:
             connection.request("POST", VALIDATE, gate.review("waits"))
             gate.await_policy()
         with pytest.raises((OSError, EOFError)):
-            From(peer, small.port, small.tls)
-        assert sample(small, "webhooks_connections_rejected_total") == before + 1  # the ops port has room of its own
+            ConnectionFrom(peer, small.port, small.tls)
+        assert sample(small, "webhooks_connections_rejected_total") == before + 1  # the ops port has its own limit
         gate.open()
         assert all(connection.reply().json()["response"]["allowed"] for connection in connections)
-    await_none(small)
+    await_no_connections(small)
     with idle(small, peer):
         pass
 
 
-def test_whoever_resets_is_counted_no_longer(small: Server) -> None:
-    await_none(small)
+def test_connections_that_are_reset_are_not_counted(small: Server) -> None:
+    await_no_connections(small)
     for _ in range(10):
-        with idle(small, HERE) as [connection], From(HERE, small.port, None) as silent:
+        with idle(small, HERE) as [connection], ConnectionFrom(HERE, small.port, None) as silent:
             silent.reset()
             connection.reset()
-    await_none(small)
+    await_no_connections(small)
     assert sample(small, "webhooks_connections_rejected_total") < 10
 
 
 def test_the_ops_port_has_limits_too(small: Server) -> None:
     port = small.ops_port or 0
     with ExitStack() as stack:
-        silent = [stack.enter_context(From(HERE, port, None)) for _ in range(3)]
+        silent = [stack.enter_context(ConnectionFrom(HERE, port, None)) for _ in range(3)]
         assert small.get("/livez", ops=True).body == b"ok"
         assert silent[0].is_closed()
 
 
 @pytest.mark.parametrize("number", [25, 200])
-def test_idle_connections_keep_nobody_out(number: int, large: Server) -> None:
+def test_idle_connections_do_not_block_new_ones(number: int, large: Server) -> None:
     with idle(large, *[HERE] * number) as connections, ThreadPoolExecutor(8) as pool:
         assert all(pool.map(serves, connections))
         with idle(large, HERE):
@@ -142,15 +142,15 @@ def test_idle_connections_keep_nobody_out(number: int, large: Server) -> None:
 def test_many_connections_at_once_are_all_answered(large: Server) -> None:
     start = threading.Barrier(50)
 
-    def callers(_: int) -> int:
+    def send_requests(_: int) -> int:
         start.wait(REPLY_SECONDS)
         return sum(large.post(VALIDATE, GOOD).status == 200 for _ in range(4))
 
     with ThreadPoolExecutor(50) as pool:
-        assert sum(pool.map(callers, range(50))) == 200
+        assert sum(pool.map(send_requests, range(50))) == 200
 
 
-def test_each_of_several_workers_has_limits_of_its_own(tmp_path: Path) -> None:
+def test_each_worker_has_its_own_limits(tmp_path: Path) -> None:
     options = ("--workers", 2, "--max-connections", 2)
     with serving(tmp_path, *options) as server, idle(server, *[HERE] * 12):
         await_true(
@@ -164,13 +164,13 @@ def test_each_of_several_workers_has_limits_of_its_own(tmp_path: Path) -> None:
         assert 2 <= sample(server, 'webhooks_connections{port="reviews"}') <= 4
 
 
-# Of descriptors, the hard limit leaves few at the start, or a policy that is called leaves few more than are in use.
+# File descriptors are limited at the start, or by a policy, which leaves only a few more than are in use.
 FEW = """
 import os, resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 
-@validating("widgets", names=["takes all"])
-def takes_all(review):
+@validating("widgets", names=["uses all"])
+def uses_all(review):
     used = max(map(int, os.listdir("/proc/self/fd")))
     resource.setrlimit(resource.RLIMIT_NOFILE, (used + 10, used + 10))
     return Allow()
@@ -178,18 +178,18 @@ def takes_all(review):
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_a_lack_of_descriptors_is_no_end(later: bool, tmp_path: Path) -> None:
-    """Idle connections make room here too, though the limits would let more in."""
+def test_idle_connections_are_evicted_without_file_descriptors(later: bool, tmp_path: Path) -> None:
+    """Although the limits would admit more connections."""
     with serving(tmp_path, policies=POLICIES + FEW) as server, ExitStack() as stack:
         if later:
-            assert server.post(VALIDATE, review("takes all")).json()["response"]["allowed"] is True
+            assert server.post(VALIDATE, review("uses all")).json()["response"]["allowed"] is True
         for _ in range(100):
             connection = stack.enter_context(server.connect())
             assert serves(connection)
         assert later or server.get("/livez", ops=True).body == b"ok"
 
 
-def test_the_soft_limit_of_descriptors_is_raised(tmp_path: Path) -> None:
+def test_the_soft_limit_of_file_descriptors_is_raised(tmp_path: Path) -> None:
     few = "import resource\n_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
     few += "resource.setrlimit(resource.RLIMIT_NOFILE, (32, hard))\n"
     with serving(tmp_path, "--max-connections", 50, policies=few + POLICIES) as server:
@@ -204,17 +204,19 @@ def test_the_soft_limit_of_descriptors_is_raised(tmp_path: Path) -> None:
     [lambda server: Connection(server.port, None), lambda server: server.connect()],
     ids=["silent", "after the handshake"],
 )
-def test_connections_that_are_reset_leave_nothing(connect: Callable[[Server], Connection], large: Server) -> None:
-    def crowd(number: int) -> None:
-        callers = []
+def test_connections_that_are_reset_release_their_memory(
+    connect: Callable[[Server], Connection], large: Server
+) -> None:
+    def open_and_reset(number: int) -> None:
+        clients = []
         with suppress(OSError):
-            callers = [connect(large) for _ in range(number)]
-        for client in callers:
+            clients = [connect(large) for _ in range(number)]
+        for client in clients:
             client.reset()
-        await_none(large)
+        await_no_connections(large)
 
-    crowd(100)
+    open_and_reset(100)
     before = large.resident_mb
     for _ in range(4):
-        crowd(100)
-    await_true(lambda: large.resident_mb - before < 5, "the memory of connections that are gone is given back")
+        open_and_reset(100)
+    await_true(lambda: large.resident_mb - before < 5, "the memory is released")

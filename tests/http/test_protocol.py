@@ -305,7 +305,7 @@ Scenario = Callable[[WriteBatcher, RecordingTransport, RecordingTransport, Writt
 
 
 def run(scenario: Scenario) -> Written:
-    """Run a scenario with two connections, and return what was written."""
+    """Run a scenario with two connections, and return the written data."""
     written: Written = []
 
     async def main() -> None:

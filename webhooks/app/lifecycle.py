@@ -48,7 +48,7 @@ class Lifecycle:
         """Advance on SIGTERM and SIGINT. Requires a running loop.
 
         SIGTERM comes from an orchestrator, which needs some time to send clients elsewhere. SIGINT comes from a
-        terminal, so it has no delay. A second signal of either kind stops the server at once.
+        terminal, so it acts without delay. A second signal of either kind stops the server at once.
 
         Args:
             delay: seconds from SIGTERM to `Phase.DRAINING`.

@@ -76,7 +76,7 @@ class MetricsSnapshot(msgspec.Struct):
         self.certificate_reload_failures += other.certificate_reload_failures
 
     def without_state(self) -> "MetricsSnapshot":
-        """Return the counts only, which remain valid after the process has ended."""
+        """Return the counts only, which remain valid after the process has exited."""
         return MetricsSnapshot(
             self.reviews,
             self.durations,

@@ -88,7 +88,7 @@ class ReviewRoutes:
         self.by_raw_path.update((path.encode(), endpoint) for path, endpoint in by_path.items())
 
     async def _clean_up(self, removed: Sequence[AnyPolicy]) -> None:
-        """Release removed policies after their last review must have ended."""
+        """Release removed policies after their last review must be over."""
         await asyncio.sleep(_MAX_REVIEW_DURATION)
         await self._executor.remove(removed)
         self._metrics.forget(removed, self._registry)

@@ -1,7 +1,7 @@
 """The connections of one port: how many there are, which clients they belong to, and their timeouts.
 
 One timer checks all connections: a timer for each would cost every request more than all other work of this module.
-If there is no room for a new connection, the ones that used the largest part of their timeout are closed.
+At the limits, the connections that used the largest part of their timeout make room for new ones.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Connection(Protocol):
 
     @property
     def stage(self) -> Stage:
-        """What the server waits for."""
+        """The current stage."""
 
     def close_gracefully(self) -> None:
         """Close the connection; without a TLS shutdown unless it is idle."""

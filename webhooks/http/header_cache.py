@@ -55,7 +55,7 @@ def split_request(data: bytes) -> tuple[bytes, bytes] | None:
     """Split a request into its head without the value of Content-Length, and its body.
 
     Args:
-        data: received bytes that begin with a request.
+        data: received bytes that start with a request.
 
     Returns:
         None if the bytes are not exactly one request with a Content-Length.

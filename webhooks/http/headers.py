@@ -26,8 +26,8 @@ class RequestHead(msgspec.Struct):
         query: the query, undecoded.
         headers: by their names in lower case.
         keep_alive: whether the client keeps the connection open.
-        is_direct: whether the request may be answered without ASGI: it is no upgrade, and all earlier requests on the
-            connection have their responses.
+        is_direct: whether the request may be answered without ASGI: it does not request an upgrade, and all earlier
+            requests on the connection have their responses.
     """
 
     method: bytes
@@ -39,7 +39,7 @@ class RequestHead(msgspec.Struct):
 
 
 class BodyHeaders(msgspec.Struct):
-    """What the headers of a request state about its body.
+    """The properties of a body, as the headers of its request state them.
 
     Attributes:
         error: the response to a body in an unsupported format; None for plain JSON.

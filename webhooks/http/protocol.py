@@ -84,7 +84,7 @@ class Exchange(msgspec.Struct, eq=False, kw_only=True):
 class LimitedHttpProtocol(HttpToolsProtocol):
     """An HTTP connection with limits. Requests are passed to the ASGI application.
 
-    `ConnectionTable` enforces the timeouts; this class records what the server waits for, and since when.
+    `ConnectionTable` enforces the timeouts; this class records the stage of the connection, and when it started.
 
     Args:
         peer: the address of the client.
@@ -115,7 +115,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._pending_error: JsonResponse | None = None  # the response to bytes behind requests without a response
         self._default_headers: tuple[list[tuple[bytes, bytes]], bytes, bool] = [], b"", False  # encoded
 
-    # What the connection table uses
+    # Interface for the connection table
 
     @property
     def certificate(self) -> bytes | None:
@@ -125,7 +125,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     @property
     def stage(self) -> Stage:
-        """What the server waits for."""
+        """The stage of the connection."""
         if self.transport is None:
             return "tls"
         if self.transport.is_closing():
@@ -157,7 +157,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._writes.flush()
             self.transport.abort()
 
-    # What the server uses
+    # Interface for the server
 
     def shutdown(self) -> None:
         """Close the connection after the response that is due; if none is, the next response closes it."""
@@ -167,7 +167,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def on_handshake_error(self, error: OSError) -> None:
         """Handle a failed handshake: the client disconnected, does not use TLS, or was rejected."""
 
-    # What the transport calls
+    # Callbacks of the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
@@ -235,7 +235,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if len(self.headers) > self._limits.max_headers:
             raise BadRequest(f"the request has more than {self._limits.max_headers} headers", code=431)
 
-    # What the parser calls
+    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
         """Start a request. What ASGI needs is created when its headers are complete."""
@@ -323,7 +323,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self.cycle = exchange  # type: ignore[assignment]
 
     def send_continue(self) -> None:
-        """Tell the client to send the body."""
+        """Ask the client for the body."""
         self._writes.write(self.transport, b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def respond(self, exchange: Exchange, response: JsonResponse) -> None:

@@ -106,7 +106,7 @@ def sync_ca_bundle(settings: Settings, metrics: MetricRegistry) -> contextlib.Ab
     """Keep the caBundle of webhook configurations in sync within the block, if the settings request it.
 
     Raises:
-        ConfigurationError: there is no access to a cluster, or there is no CA.
+        ConfigurationError: the cluster is not accessible, or the CA is missing.
     """
     if settings.sync_ca_bundle is None:
         return contextlib.nullcontext()
@@ -188,7 +188,7 @@ class ReviewProcess:
         on_start: Callable[[], None],
         on_ready: Callable[[], None],
     ) -> None:
-        """Answer reviews until the lifecycle ends.
+        """Answer reviews until the server is stopped.
 
         Args:
             certificates: reloads the TLS context for reviews.
@@ -201,10 +201,6 @@ class ReviewProcess:
             ConfigurationError: an isolated policy cannot be loaded in its process.
         """
         server = self._create_server(certificates, on_ready)
-        for phase in (Phase.DRAINING, Phase.STOPPED):
-            self._lifecycle.on(phase, server.stop)
-        certificates.on_ca_removed(partial(_close_untrusted, server))
-        self._metrics.gauge("webhooks_workers", "Processes that answer reviews.").set(1)
 
         async def serve() -> None:
             on_start()
@@ -230,7 +226,7 @@ class ReviewProcess:
     def _create_server(self, certificates: CertificateReloader, on_ready: Callable[[], None]) -> UvicornServer:
         app = WebhookApp(self._routes, self._ops, self._authenticator, self._headers)
         context = ReviewContext(self._routes.by_raw_path, self._headers, HeaderCache(), self._authenticator)
-        return UvicornServer(
+        server = UvicornServer(
             app,
             create_table("reviews", self._limits, self._metrics),
             certificates.context,
@@ -238,6 +234,11 @@ class ReviewProcess:
             on_ready=on_ready,
             grace=self._grace,
         )
+        for phase in (Phase.DRAINING, Phase.STOPPED):
+            self._lifecycle.on(phase, server.stop)
+        certificates.on_ca_removed(partial(_close_untrusted, server))
+        self._metrics.gauge("webhooks_workers", "Processes that answer reviews.").set(1)
+        return server
 
     @contextlib.contextmanager
     def _serving_ops(self, listener: socket.socket | None) -> Iterator[None]:

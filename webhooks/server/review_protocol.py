@@ -1,6 +1,6 @@
 """Answers complete reviews on a connection without a task and without ASGI, which would cost as much as all the rest.
 
-All other requests, reviews behind a request that has no response yet, and requests of clients that are not
+All other requests, reviews behind a request without a response, and requests of clients that are not
 authenticated are passed to the ASGI application.
 """
 
@@ -21,7 +21,7 @@ from webhooks.http.responses import JsonResponse
 
 
 class ReviewContext(NamedTuple):
-    """What the connections of a server share.
+    """The objects that all connections of a server share.
 
     Attributes:
         endpoints: the review endpoints by the paths of requests.
@@ -55,7 +55,7 @@ class ReviewProtocol(LimitedHttpProtocol):
     """Answers reviews itself and passes all other requests to the ASGI application.
 
     Args:
-        context: what the connections share.
+        context: the objects that all connections share.
         peer: the address of the client.
         connections: the connections of the port, with their limits.
         writes: sends the responses.

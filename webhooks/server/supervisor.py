@@ -112,7 +112,7 @@ class Worker:
 
     @property
     def snapshot(self) -> MetricsSnapshot:
-        """The metrics of the process and of those before it."""
+        """The metrics of the process and its predecessors."""
         total = MetricsSnapshot()
         total.add(self._previous)
         total.add(self._current)
@@ -253,7 +253,7 @@ async def _supervise(
     metrics: MetricRegistry,
     shutdown_delay: float,
 ) -> None:
-    for listener in sockets.reviews:  # each worker has its own; in these queues, connections would wait for nobody
+    for listener in sockets.reviews:  # each worker has its own; nothing would accept the connections in these queues
         lifecycle.on(Phase.DRAINING, listener.close)
     lifecycle.handle_signals(shutdown_delay)
     checking = asyncio.create_task(_check_workers(workers))
