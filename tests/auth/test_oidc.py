@@ -365,7 +365,7 @@ async def test_cached_tokens_expire(issuer: Issuer, clock: Clock) -> None:
 async def test_the_cache_is_bounded(issuer: Issuer, clock: Clock) -> None:
     verifier = Verifier(issuer)
     for number in range(oidc._MAX_CACHED_TOKENS + 10):
-        verifier.oidc._remember(str(number).encode(), {"sub": "jane", "exp": time.time() + 60})
+        verifier.oidc._cache_token(str(number).encode(), {"sub": "jane", "exp": time.time() + 60})
     assert len(verifier.oidc._cache) == oidc._MAX_CACHED_TOKENS
     assert b"9" not in verifier.oidc._cache
     assert b"10" in verifier.oidc._cache

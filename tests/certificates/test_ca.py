@@ -68,7 +68,7 @@ def test_no_ca_is_created_next_to_the_remains_of_another(tmp_path: Path, remains
     issue(tmp_path / "old", names=["localhost"])
     (tmp_path / "new").mkdir()
     (tmp_path / "old" / remains).rename(tmp_path / "new" / remains)
-    with pytest.raises(ConfigurationError, match=rf"remove the rest of the old CA: {remains}$"):
+    with pytest.raises(ConfigurationError, match=rf"remove {remains}, and distribute"):
         ensure_ca(tmp_path / "new", NOW)
     assert [path.name for path in (tmp_path / "new").iterdir()] == [remains]
 

@@ -144,7 +144,7 @@ def test_without_the_key_of_the_ca_nothing_is_renewed(tmp_path: Path) -> None:
     issue(tmp_path, names=NAMES, now=NOW)
     (tmp_path / "ca-key.pem").unlink()
     before = contents(tmp_path)
-    with pytest.raises(ConfigurationError, match=r"ca-key\.pem .* is missing"):
+    with pytest.raises(ConfigurationError, match=r"without ca-key\.pem"):
         renew(tmp_path, now=NOW + 0.7 * YEAR)
     assert contents(tmp_path) == before
 

@@ -103,7 +103,7 @@ def test_the_default_names_are_the_previous_ones_or_those_of_this_host() -> None
         (("--client", "a/b"), "client name 'a/b': "),
         (("--certs-dir", "file/x"), "file/x: cannot be written: Not a directory: choose a directory"),
         (("--certs-dir", "theirs", "x"), "theirs/tls.pem: not issued here, so it is not replaced: choose another "),
-        (("--certs-dir", "headless", "x"), "headless: ca-key.pem of the CA that clients trust is missing"),
+        (("--certs-dir", "headless", "x"), "headless: nothing can be signed without ca-key.pem"),
     ],
 )
 def test_errors(arguments: tuple[str, ...], message: str, folder: Path) -> None:

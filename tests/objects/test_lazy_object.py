@@ -10,7 +10,7 @@ from webhooks.objects import lazy_object
 from webhooks.objects.lazy_object import NULL, LazyObject
 from webhooks.objects.strict_json import load
 from webhooks.reviews import admission_codec
-from webhooks.reviews.admission import object_of
+from webhooks.reviews.admission import shared_object
 
 from ..support.builders import Json, admission_body, encode_body, pod
 
@@ -135,9 +135,9 @@ def test_an_object_is_the_same_however_its_envelope_was_decoded(tree: Json, orde
     raw = encode_body({**body, "request": request}).strip() + end.encode()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(admission_codec, "seen_kinds", {"Pod"})
-        at_once = _result(lambda: object_of(admission_codec.CODEC.decode(raw)))
+        at_once = _result(lambda: shared_object(admission_codec.CODEC.decode(raw)))
         patched.setattr(admission_codec, "seen_kinds", set())
-        later = _result(lambda: object_of(admission_codec.CODEC.decode(raw)))
+        later = _result(lambda: shared_object(admission_codec.CODEC.decode(raw)))
     assert isinstance(later, LazyObject)
     assert read_all(at_once) == read_all(later) == read_all(LazyObject.from_tree(later.tree))
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from webhooks.offline.requests import NotReviewable, RequestBuilder, encode, without_default_namespace
+from webhooks.offline.requests import NotReviewable, RequestBuilder, encode, remove_default_namespace
 from webhooks.offline.sources import Manifest
 
 from ..support.builders import admission_body, pod
@@ -86,7 +86,7 @@ def test_values_that_json_does_not_support(value: Any) -> None:
 def test_the_default_namespace_is_removed_only_if_it_was_added() -> None:
     added = build(pod())["object"]
     assert added["metadata"]["namespace"] == "default"
-    assert without_default_namespace(manifest(pod()), added) == pod()
-    assert without_default_namespace(manifest(added), added) == added
-    assert without_default_namespace(manifest(TEAM_POD), TEAM_POD) == TEAM_POD
-    assert without_default_namespace(manifest(admission_body(obj=added)), added) == added
+    assert remove_default_namespace(manifest(pod()), added) == pod()
+    assert remove_default_namespace(manifest(added), added) == added
+    assert remove_default_namespace(manifest(TEAM_POD), TEAM_POD) == TEAM_POD
+    assert remove_default_namespace(manifest(admission_body(obj=added)), added) == added

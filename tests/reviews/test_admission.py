@@ -9,7 +9,7 @@ from webhooks.objects.lazy_object import LazyObject
 from webhooks.reviews.admission import (
     AdmissionReview,
     label_sets,
-    object_of,
+    shared_object,
     with_object,
 )
 
@@ -103,7 +103,7 @@ def test_a_container_is_changed_in_the_policys_own_copy() -> None:
     review = admission_review(obj=pod())
     review.containers()[0].spec["image"] = "changed"
     assert review.object["spec"]["containers"][0]["image"] == "changed"
-    assert object_of(review).tree == pod()
+    assert shared_object(review).tree == pod()
 
 
 def test_every_policy_has_its_own_copies() -> None:
@@ -114,7 +114,7 @@ def test_every_policy_has_its_own_copies() -> None:
     review.labels["a"] = "b"
     other = review.copy()
     assert (other.object, other.old_object, other.labels) == (pod(), pod("old"), {})
-    assert object_of(review).tree == pod()
+    assert shared_object(review).tree == pod()
     replaced = with_object(review, LazyObject.from_tree(pod("replaced")))
     assert (replaced.object, replaced.old_object) == (pod("replaced"), pod("old"))
     assert (replaced.uid, replaced.user) == (review.uid, review.user)
@@ -131,7 +131,7 @@ def test_the_pod_of_an_object_is_the_policys_own() -> None:
     assert found is not None
     found["spec"]["hostNetwork"] = True
     assert review.object["spec"]["hostNetwork"]
-    assert object_of(review).tree == pod()
+    assert shared_object(review).tree == pod()
     template = {"metadata": {"annotations": {"a": "b"}}, "spec": pod()["spec"]}
     workload = {"kind": "Deployment", "apiVersion": "apps/v1", "spec": {"template": template}}
     assert admission_review(obj=workload).pod() == template

@@ -69,7 +69,7 @@ def test_what_policies_changed_is_in_it() -> None:
         ([{"op": "add", "path": "/metadata/labels/a", "value": "b"}], {"a": "b"}),
         ([{"op": "replace", "path": "/spec", "value": {}}], {}),
     ):
-        changed = admission.with_object(review, admission.object_of(review).apply_patch(operations))
+        changed = admission.with_object(review, admission.shared_object(review).apply_patch(operations))
         again = admission_codec.CODEC.decode(admission_codec.CODEC.encode_request(changed))
         assert again.object == changed.object != review.object
         assert again.labels == labels

@@ -94,7 +94,7 @@ class Authenticator:
             return ANONYMOUS
         if not certificate:
             return Rejection(403, "no_certificate", "it presented no certificate")
-        names = list(filter(None, _names(certificate))) or [f"serial {certificate['serialNumber']}"]
+        names = list(filter(None, _list_names(certificate))) or [f"serial {certificate['serialNumber']}"]
         for name in names:
             if name in self._allowed_names or not self._allowed_names:
                 return Client(name)
@@ -173,7 +173,7 @@ def _create_issuer(settings: Settings, metrics: MetricRegistry) -> TokenIssuer |
     )
 
 
-def _names(certificate: Mapping[str, Any]) -> Iterator[str]:
+def _list_names(certificate: Mapping[str, Any]) -> Iterator[str]:
     """List the names in a certificate: the common name first, then the subject alternative names."""
     for part in certificate.get("subject", ()):
         yield from (_normalize(value) for attribute, value in part if attribute == "commonName")

@@ -92,10 +92,10 @@ class OidcIssuer:
             return Rejection(401, "bad_token", f"its token is invalid: {error}")
         if claims["sub"] not in self._subjects:
             return Rejection(403, "unlisted_subject", f"the subject of its token is not allowed: {claims['sub']!r}")
-        self._remember(token_hash, claims)
+        self._cache_token(token_hash, claims)
         return str(claims["sub"])
 
-    def _remember(self, token_hash: TokenHash, claims: dict[str, Any]) -> None:
+    def _cache_token(self, token_hash: TokenHash, claims: dict[str, Any]) -> None:
         """Cache a verified token, for at most its lifetime."""
         if len(self._cache) >= _MAX_CACHED_TOKENS:
             self._cache.pop(next(iter(self._cache)))
@@ -121,7 +121,7 @@ class OidcIssuer:
     async def _fetch_keys(self) -> None:
         try:
             async with asyncio.timeout(_FETCH_TIMEOUT):
-                self._keys = _usable_keys(await self._download_keys())
+                self._keys = _select_keys(await self._download_keys())
             self._last_fetch = monotonic()
             self._cache.clear()  # the key of a cached token may have been revoked
         except Exception as error:
@@ -155,7 +155,7 @@ async def _get_json(client: httpx2.AsyncClient, url: str) -> Any:
     return json.loads(body)
 
 
-def _usable_keys(published: Any) -> jwk.KeySet:
+def _select_keys(published: Any) -> jwk.KeySet:
     """Select the keys that can verify one of our algorithms.
 
     Raises:

@@ -50,7 +50,7 @@ def _check_no_leftovers(directory: Path) -> None:
     missing = [name for name in ("ca.pem", "ca-key.pem") if name not in present]
     if present:
         raise ConfigurationError(
-            f"{directory}: {' and '.join(missing)} of the CA that clients trust is missing, so nothing can be signed: "
+            f"{directory}: nothing can be signed without {' and '.join(missing)} of the CA that clients trust: "
             f"restore it; or, for a new CA, remove {', '.join(present)}, and distribute the new ca.pem to all clients"
         )
 

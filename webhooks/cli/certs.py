@@ -58,7 +58,7 @@ def _report(action: str, path: Path, note: str) -> None:
     entry = Inventory.from_paths([path]).entries[0]
     click.echo(f"{action} {path} ({note})")
     click.echo(f"  for     {', '.join(entry.names or [entry.subject])}")
-    click.echo(f"  expires {entry.not_after:%Y-%m-%d %H:%M} UTC, in {_remaining(entry)}")
+    click.echo(f"  expires {entry.not_after:%Y-%m-%d %H:%M} UTC, in {_format_remaining(entry)}")
     click.echo(f"  SHA-256 {entry.fingerprint}")
 
 
@@ -111,7 +111,16 @@ def _format_table(entries: Iterable[CertificateEntry]) -> list[str]:
     lines: list[Sequence[str]] = [_HEADINGS]
     for entry in entries:
         not_after, key = f"{entry.not_after:%Y-%m-%d %H:%M}", entry.key_path.name if entry.key_path else "none"
-        row = [str(entry.path), entry.subject, "", entry.issuer, not_after, _remaining(entry), entry.key_type, key]
+        row = [
+            str(entry.path),
+            entry.subject,
+            "",
+            entry.issuer,
+            not_after,
+            _format_remaining(entry),
+            entry.key_type,
+            key,
+        ]
         for first_row, name in zip_longest([row], entry.names or ["-"], fillvalue=None):
             cells = list(first_row or [""] * len(_HEADINGS))
             cells[2] = name or ""
@@ -120,7 +129,7 @@ def _format_table(entries: Iterable[CertificateEntry]) -> list[str]:
     return ["  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
 
 
-def _remaining(entry: CertificateEntry) -> str:
+def _format_remaining(entry: CertificateEntry) -> str:
     remaining = entry.not_after - datetime.now(UTC)
     if remaining <= timedelta():
         return "expired"

@@ -62,35 +62,39 @@ def format_text(policy: PolicyDoc) -> str:
         lines = [f"    {item.name}: {item.text}\n        Default: {item.default}" for item in policy.parameters]
         parts.append("\n".join(["Parameters:", *lines]))
     for example in policy.examples:
-        parts += [example.heading, _indent(example.text)]
+        parts += [example.heading, _indent_example(example.text)]
     return "\n\n".join(parts) + "\n"
 
 
 def format_markdown(policies: Iterable[PolicyDoc]) -> str:
     """Format policies as a Markdown page: a table, and a section for each policy."""
     policies = list(policies)
-    rows = [f"| [{policy.name}](#{policy.name}) | {policy.kind} | {_code(policy.summary)} |" for policy in policies]
+    rows = [
+        f"| [{policy.name}](#{policy.name}) | {policy.kind} | {_format_code(policy.summary)} |" for policy in policies
+    ]
     table = "\n".join(["| policy | kind | purpose |", "|---|---|---|", *rows])
-    return "\n".join([_PAGE, table, "", "\n".join(map(_section, policies))])
+    return "\n".join([_PAGE, table, "", "\n".join(map(_format_section, policies))])
 
 
-def _section(policy: PolicyDoc) -> str:
-    parts = [f"## {policy.name}", _code(policy.summary), *map(_code, policy.paragraphs)]
+def _format_section(policy: PolicyDoc) -> str:
+    parts = [f"## {policy.name}", _format_code(policy.summary), *map(_format_code, policy.paragraphs)]
     if policy.parameters:
-        parts.append("\n".join(f"- `{item.name}` (`{item.default}`): {_item(item.text)}" for item in policy.parameters))
+        parts.append(
+            "\n".join(f"- `{item.name}` (`{item.default}`): {_format_item(item.text)}" for item in policy.parameters)
+        )
     for example in policy.examples:
-        parts += [_code(example.heading.removesuffix(":")), _indent(example.text)]
+        parts += [_format_code(example.heading.removesuffix(":")), _indent_example(example.text)]
     return "\n\n".join(parts) + "\n"
 
 
-def _indent(example: str) -> str:
+def _indent_example(example: str) -> str:
     return textwrap.indent(example, "    ")
 
 
-def _code(paragraph: str) -> str:
+def _format_code(paragraph: str) -> str:
     """Replace the markup for code of reStructuredText by that of Markdown."""
     return paragraph.replace("``", "`")
 
 
-def _item(paragraph: str) -> str:
-    return re.sub(r"\n +", "\n  ", _code(paragraph))
+def _format_item(paragraph: str) -> str:
+    return re.sub(r"\n +", "\n  ", _format_code(paragraph))

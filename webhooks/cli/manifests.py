@@ -150,7 +150,7 @@ def manifests(**options: Any) -> None:
     target = _build_target(options, server, parts)
     files = _render_files(server, target, parts)
     if "webhook-configurations" in parts or target.static:
-        for note in _exemption_notes(server, target):
+        for note in _build_exemption_notes(server, target):
             click.echo(f"webhooks: {note}", err=True)
     if command.check:
         differences = _find_differences(command, files)
@@ -226,7 +226,7 @@ def _render_files(server: _ServerConfig, target: Target, parts: Collection[Part]
     return render_files(server.settings, server.policies, server_files, target, parts)
 
 
-def _exemption_notes(server: _ServerConfig, target: Target) -> list[str]:
+def _build_exemption_notes(server: _ServerConfig, target: Target) -> list[str]:
     """Return a note for each policy that is not called for all requests that it matches."""
     from webhooks.manifests.render import admission_webhooks
 

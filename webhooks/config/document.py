@@ -126,14 +126,14 @@ class Document:
 
     def error(self, errors: Iterable[FieldError]) -> ConfigurationError:
         """Return an exception with all errors in the order of their places: ``FILE:LINE:COLUMN: limits[0]: ...``."""
-        located = [*self._duplicates, *((self._place_of(error), error) for error in errors)]
+        located = [*self._duplicates, *((self._find_error_place(error), error) for error in errors)]
         lines = [
             locate(self.file, str(replace(error, path=self._path + error.path)), place)
             for place, error in sorted(located, key=lambda item: item[0])
         ]
         return ConfigurationError("\n".join(lines))
 
-    def _place_of(self, error: FieldError) -> Place:
+    def _find_error_place(self, error: FieldError) -> Place:
         return self.key_place(error.path) if error.kind == "Forbidden" else self.place(error.path)
 
 

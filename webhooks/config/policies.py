@@ -108,7 +108,7 @@ class EntryLoader:
         for alias, value in self.entry.parameters.items():
             name = find_parameter(policy, alias)
             if name is None:
-                self._report(("parameters", alias), "Forbidden", _unknown_parameter(alias, policy))
+                self._report(("parameters", alias), "Forbidden", _describe_unknown_parameter(alias, policy))
                 continue
             if aliases.setdefault(name, alias) != alias:
                 self._report(("parameters", alias), "Forbidden", f"{aliases[name]} is the same parameter")
@@ -129,7 +129,7 @@ class EntryLoader:
         if kind == "image_policy":
             return ImageMatch(_build_namespaces(override))
         match = _build_access_match(override) if kind == "authorizing" else build_admission_match(override)
-        for name in _disjoint_fields(policy.match, match):
+        for name in _find_disjoint_fields(policy.match, match):
             detail = f"policy {policy.name} matches none of these, so it would never run"
             self._report(("match", name), "Invalid value", detail)
         return match
@@ -178,7 +178,7 @@ def _normalize(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
 
 
-def _unknown_parameter(name: str, policy: AnyPolicy) -> str:
+def _describe_unknown_parameter(name: str, policy: AnyPolicy) -> str:
     similar = get_close_matches(name, policy.parameter_names, n=1)
     if similar:
         return f"policy {policy.name} has no such parameter; did you mean {similar[0]}?"
@@ -221,7 +221,7 @@ def _build_access_match(override: MatchOverride) -> AccessMatch:
     )
 
 
-def _disjoint_fields(author: Match, operator: Match) -> Iterator[str]:
+def _find_disjoint_fields(author: Match, operator: Match) -> Iterator[str]:
     """Yield the fields of the operator's match that exclude everything in the author's match."""
     if isinstance(author, AdmissionMatch) and isinstance(operator, AdmissionMatch):
         if not author.operations & operator.operations:

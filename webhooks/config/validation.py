@@ -114,7 +114,7 @@ def check(tree: Any, model: type[M], context: Any = None) -> M | list[FieldError
         The model, or all errors.
     """
     try:
-        return model.model_validate_json(json.dumps(_without_nulls(tree, [model])), context=context)
+        return model.model_validate_json(json.dumps(_remove_nulls(tree, [model])), context=context)
     except ValidationError as error:
         errors = error.errors(include_url=False)
         return [_to_field_error(details, tree, model) for details in errors if not _is_consequence(details)]
@@ -170,14 +170,14 @@ def _to_field_error(details: ErrorDetails, tree: Any, model: type[BaseModel]) ->
     path = _to_path(details["loc"], tree, ends_in_name=type_ in ("missing", "extra_forbidden"))
     value = format_value(details["input"])
     if type_ in typing.get_args(ErrorKind):
-        return _from_validator(path, typing.cast("ErrorKind", type_), value, context)
+        return _convert_validator_error(path, typing.cast("ErrorKind", type_), value, context)
     match type_, context:
         case "missing", _:
             return FieldError(path, "Required value")
         case "string_too_short" | "too_short", {"min_length": 1}:
             return FieldError(path, "Required value", "must not be empty")
         case "extra_forbidden", _:
-            return FieldError(path, "Forbidden", f"unknown field{_suggestion(path, model)}")
+            return FieldError(path, "Forbidden", f"unknown field{_suggest_field(path, model)}")
         case "literal_error" | "enum", _:
             supported = supported_values(re.findall("'([^']*)'", context["expected"]))
             return FieldError(path, "Unsupported value", supported, value)
@@ -197,7 +197,7 @@ def _is_consequence(details: ErrorDetails) -> bool:
     return details["type"] == "too_short" and len(details["input"]) >= details["ctx"]["min_length"]
 
 
-def _from_validator(path: FieldPath, kind: ErrorKind, value: str, context: Mapping[str, Any]) -> FieldError:
+def _convert_validator_error(path: FieldPath, kind: ErrorKind, value: str, context: Mapping[str, Any]) -> FieldError:
     """Convert an exception of `field_error`."""
     if context["value"] is not None:
         value = context["value"]
@@ -224,7 +224,7 @@ def _to_path(steps: FieldPath, tree: Any, *, ends_in_name: bool) -> FieldPath:
     return tuple(path)
 
 
-def _suggestion(path: FieldPath, model: type[BaseModel]) -> str:
+def _suggest_field(path: FieldPath, model: type[BaseModel]) -> str:
     """Suggest a field whose name is similar to that of an unknown one."""
     models: Sequence[type[BaseModel]] = [model]
     for step in path[:-1]:
@@ -233,15 +233,15 @@ def _suggestion(path: FieldPath, model: type[BaseModel]) -> str:
     return f"; did you mean {similar[0]}?" if similar else ""
 
 
-def _without_nulls(tree: Any, models: Sequence[type[BaseModel]]) -> Any:
+def _remove_nulls(tree: Any, models: Sequence[type[BaseModel]]) -> Any:
     """Return a tree without the fields that are null. Unknown fields remain, so that they are reported."""
     if isinstance(tree, list):
-        return [_without_nulls(item, models) for item in tree]
+        return [_remove_nulls(item, models) for item in tree]
     if not isinstance(tree, dict):
         return tree
     names = _field_names(models)
     return {
-        name: _without_nulls(value, _models_below(models, name))
+        name: _remove_nulls(value, _models_below(models, name))
         for name, value in tree.items()
         if value is not None or name not in names
     }

@@ -14,11 +14,11 @@ import msgspec
 from webhooks.engine.invocation import (
     PolicyInterrupted,
     Result,
-    as_failure,
     invoke,
     invoke_async,
     policy_deadline,
-    timed_out,
+    timeout_result,
+    to_failure,
     validate_outcome,
 )
 from webhooks.engine.process_pool import IsolatedPolicyPool
@@ -154,7 +154,7 @@ class PolicyExecutor:
             outcome = validate_outcome(policy, policy.call(review))
             result = Result(policy, outcome, None, perf_counter() - started)
         except BaseException as error:  # as in `invoke`
-            result = Result(policy, None, as_failure(error), perf_counter() - started)
+            result = Result(policy, None, to_failure(error), perf_counter() - started)
         return result if result.seconds < SLOW else self._demote(result, started, deadline)
 
     def _demote(self, result: Result, started: float, deadline: float) -> Result:
@@ -176,7 +176,7 @@ class PolicyExecutor:
         self._on_change(policy.name, state)
         deadline = policy_deadline(policy, started, deadline)
         if started + result.seconds > deadline:
-            return timed_out(policy, result.seconds)
+            return timeout_result(policy, result.seconds)
         if interrupted is not None:
             interrupted.deadline = deadline
             raise interrupted
@@ -215,14 +215,16 @@ class PolicyExecutor:
             outcome = await self._pools[policy].run(review, deadline)
             return Result(policy, validate_outcome(policy, outcome), None, perf_counter() - started)
         except TimeoutError:
-            return timed_out(policy, perf_counter() - started)
+            return timeout_result(policy, perf_counter() - started)
         except Exception as error:
-            return Result(policy, None, as_failure(error), perf_counter() - started)
+            return Result(policy, None, to_failure(error), perf_counter() - started)
 
     async def _run_in_thread(self, policy: AnyPolicy, review: Any, started: float, deadline: float) -> Result:
         state = self.inline_states[policy]
         if state.overrun >= MAX_OVERRUN:
-            return timed_out(policy, 0.0, f"was not called: {state.overrun} of its calls still run past their deadline")
+            return timeout_result(
+                policy, 0.0, f"was not called: {state.overrun} of its calls still run past their deadline"
+            )
         call = self._threads.submit(copy_context().run, self._call_in_thread, policy, review)
         self._running.add(call)
         call.add_done_callback(self._running.discard)
@@ -235,7 +237,7 @@ class PolicyExecutor:
                 call.add_done_callback(lambda _: self._count_overrun(policy, state, -1))
         if future.done() and not future.cancelled():
             return future.result()
-        return timed_out(policy, perf_counter() - started)
+        return timeout_result(policy, perf_counter() - started)
 
     async def _run_coroutine(self, policy: AnyPolicy, review: Any, started: float, deadline: float) -> Result:
         task = asyncio.get_running_loop().create_task(invoke_async(policy, review, started, deadline))
@@ -248,7 +250,7 @@ class PolicyExecutor:
                 task.cancel()  # without waiting for it: it may ignore the cancellation
         if task.done() and not task.cancelled():
             return task.result()
-        return timed_out(policy, perf_counter() - started)
+        return timeout_result(policy, perf_counter() - started)
 
     def _call_in_thread(self, policy: AnyPolicy, review: Any) -> Result:
         result = invoke(policy, review)

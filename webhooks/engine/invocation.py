@@ -51,7 +51,7 @@ def invoke(policy: AnyPolicy, review: Any) -> Result:
     try:
         outcome = validate_outcome(policy, policy.call(review))
     except BaseException as error:  # any exception, SystemExit included, is a failure of this policy only
-        return Result(policy, None, as_failure(error), perf_counter() - started)
+        return Result(policy, None, to_failure(error), perf_counter() - started)
     return Result(policy, outcome, None, perf_counter() - started)
 
 
@@ -67,7 +67,7 @@ async def invoke_async(policy: AnyPolicy, review: Any, started: float, deadline:
     try:
         outcome = validate_outcome(policy, await policy.call(review))
     except BaseException as error:  # as in `invoke`; it is cancelled only when its result is no longer needed
-        return Result(policy, None, as_failure(error), perf_counter() - started)
+        return Result(policy, None, to_failure(error), perf_counter() - started)
     return Result(policy, outcome, None, perf_counter() - started)
 
 
@@ -76,12 +76,12 @@ def policy_deadline(policy: AnyPolicy, started: float, deadline: float) -> float
     return deadline if policy.timeout is None else min(deadline, started + policy.timeout)
 
 
-def timed_out(policy: AnyPolicy, seconds: float, message: str = "timed out") -> Result:
+def timeout_result(policy: AnyPolicy, seconds: float, message: str = "timed out") -> Result:
     """Return the result of a policy that missed its deadline."""
     return Result(policy, None, PolicyTimeout(f"policy {policy.name!r} {message}"), seconds)
 
 
-def as_failure(error: BaseException) -> PolicyFailure | MalformedReview:
+def to_failure(error: BaseException) -> PolicyFailure | MalformedReview:
     """Convert an exception that a policy raised to the failure that it counts as."""
     kind = type(error)  # not `isinstance`, which reads `__class__` of the exception, and that may raise another
     if issubclass(kind, PolicyFailure | MalformedReview):

@@ -8,7 +8,7 @@ from webhooks.errors import PatchError, PolicyFailure
 from webhooks.objects import json_diff, json_patch
 from webhooks.objects.copy_on_write import materialize
 from webhooks.objects.lazy_object import LazyObject
-from webhooks.reviews.admission import AdmissionReview, is_unmodified, object_of, with_object
+from webhooks.reviews.admission import AdmissionReview, is_unmodified, shared_object, with_object
 from webhooks.reviews.outcomes import Patch, Replace
 
 # API servers apply these as we do. In `test`, and in operations on the root, implementations differ.
@@ -33,7 +33,7 @@ def apply_change(review: AdmissionReview, outcome: Replace | Patch) -> tuple[Adm
         PolicyFailure: the change is invalid.
         TypeError: a value in it is not JSON.
     """
-    before, patch = object_of(review), None
+    before, patch = shared_object(review), None
     if not before.present or review.operation == "DELETE":
         raise PolicyFailure("returned a change, but the request has no object to change (DELETE)")
     if isinstance(outcome, Patch):

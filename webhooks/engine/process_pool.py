@@ -202,7 +202,7 @@ class IsolatedPolicyPool:
             self._replace(process, "recycled")
         else:
             self._idle.put_nowait(process)
-        return _outcome(self._policy, reply)
+        return _parse_outcome(self._policy, reply)
 
     async def close(self) -> None:
         """Kill all processes."""
@@ -257,17 +257,17 @@ class IsolatedPolicyPool:
 
     def _replace(self, process: _Process, reason: str) -> None:
         self._exits.add(self._policy.name, reason)
-        self._kill(process, has_died=reason == "died")
+        self._kill(process, died_by_itself=reason == "died")
         self._grow()
 
-    def _kill(self, process: _Process, *, has_died: bool = False) -> None:
+    def _kill(self, process: _Process, *, died_by_itself: bool = False) -> None:
         self._processes.discard(process)
         process.kill()
-        _spawn(self._wait(process, has_died=has_died), self._wait_tasks)
+        _spawn(self._wait(process, died_by_itself=died_by_itself), self._wait_tasks)
 
-    async def _wait(self, process: _Process, *, has_died: bool) -> None:
+    async def _wait(self, process: _Process, *, died_by_itself: bool) -> None:
         code = await process.wait()
-        if has_died:
+        if died_by_itself:
             logger.warning("a process of policy %s died with exit code %d", self._policy.name, code)
 
 
@@ -277,7 +277,7 @@ def _spawn(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> N
     tasks.add(task)
 
 
-def _outcome(policy: AnyPolicy, reply: Reply) -> Outcome:
+def _parse_outcome(policy: AnyPolicy, reply: Reply) -> Outcome:
     if reply.code:
         raise MalformedReview(reply.failure, code=reply.code)
     if reply.failure:

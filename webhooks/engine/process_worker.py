@@ -34,7 +34,7 @@ def main() -> None:
     with socket.socket(fileno=os.dup(0)) as connection, connection.makefile("rwb") as stream:
         with open(os.devnull) as devnull:
             os.dup2(devnull.fileno(), 0)
-        tasks = _tasks(stream)
+        tasks = _receive_tasks(stream)
         try:
             policy = _load(msgspec.json.decode(next(tasks), type=WorkerSpec))
         except (ConfigurationError, OSError) as error:
@@ -43,14 +43,14 @@ def main() -> None:
         _send(stream, Reply())
         with asyncio.Runner() as runner:
             for body in tasks:
-                reply = _reply(_run(policy, body, runner))
+                reply = _build_reply(_run(policy, body, runner))
                 reply.exits = sandbox.resident_memory() > _MAX_RESIDENT
                 _send(stream, reply)
                 if reply.exits:
                     return
 
 
-def _tasks(stream: BufferedRWPair) -> Iterator[bytes]:
+def _receive_tasks(stream: BufferedRWPair) -> Iterator[bytes]:
     """Receive tasks one after another, and limit the CPU time of this process to the time of each."""
     while len(header := stream.read(TASK.size)) == TASK.size:
         size, seconds = TASK.unpack(header)
@@ -82,10 +82,10 @@ def _run(policy: AnyPolicy, body: bytes, runner: asyncio.Runner) -> Result:
     return invoke(policy, review)
 
 
-def _reply(result: Result) -> Reply:
+def _build_reply(result: Result) -> Reply:
     try:
         if result.outcome is not None:
-            return Reply(type(result.outcome).__name__, _fields(result.outcome))
+            return Reply(type(result.outcome).__name__, _encode_outcome(result.outcome))
         failure: Any = result.failure
     except (PolicyFailure, TypeError, ValueError) as error:
         failure = error
@@ -93,15 +93,15 @@ def _reply(result: Result) -> Reply:
         return Reply(failure=str(failure), code=failure.code)
     cause = failure.__cause__
     traceback = "" if cause is None else logs.format_traceback(cause)
-    return Reply(failure=_encodable(str(failure)), traceback=_encodable(traceback[-_MAX_TRACEBACK:]))
+    return Reply(failure=_escape_surrogates(str(failure)), traceback=_escape_surrogates(traceback[-_MAX_TRACEBACK:]))
 
 
-def _encodable(text: str) -> str:
+def _escape_surrogates(text: str) -> str:
     """Escape characters of an exception's message that cannot be encoded as UTF-8."""
     return text.encode(errors="backslashreplace").decode()
 
 
-def _fields(outcome: Outcome) -> dict[str, Any]:
+def _encode_outcome(outcome: Outcome) -> dict[str, Any]:
     """Return the fields of an outcome as plain data.
 
     Raises:

@@ -15,7 +15,7 @@ from webhooks.engine.mutations import apply_change, check_unmodified, merge_patc
 from webhooks.errors import MalformedReview, PatchError, PolicyFailure, PolicyTimeout
 from webhooks.policy.exemptions import Exemption
 from webhooks.policy.model import AnyPolicy
-from webhooks.reviews.admission import AdmissionReview, object_of
+from webhooks.reviews.admission import AdmissionReview, shared_object
 from webhooks.reviews.authentication import TokenReview
 from webhooks.reviews.authorization import AccessReview
 from webhooks.reviews.codec import Review
@@ -59,7 +59,7 @@ Batch: TypeAlias = list[tuple[AnyPolicy, Any]]
 Flow: TypeAlias = Generator[Batch, list[Result], Verdict[O]]
 
 
-def _batch(review: Review, policies: Iterable[AnyPolicy], notes: ResponseNotes) -> Batch:
+def _build_batch(review: Review, policies: Iterable[AnyPolicy], notes: ResponseNotes) -> Batch:
     """Return the policies that are not exempted, each with its own copy of the review."""
     return [
         (policy, review.copy())
@@ -85,13 +85,13 @@ def _is_exempted(policy: AnyPolicy, review: Any, notes: ResponseNotes) -> bool:
 def _all_must_allow(review: AdmissionReview | ImageReview, policies: Sequence[AnyPolicy]) -> Flow[Decision]:
     """Run all policies together; all must allow, and all reasons of denials are shown."""
     notes, denials = ResponseNotes(), []
-    batch = _batch(review, policies, notes)
+    batch = _build_batch(review, policies, notes)
     results = (yield batch) if batch else []
     for _, copy in batch:
         if copy.object_accessed:
             check_unmodified(copy)
     for result in results:
-        denial = _denial(result, notes)
+        denial = _extract_denial(result, notes)
         if denial is not None:
             denials.append((result, denial))
     outcome: Decision = _merge_denials(denials, notes) if denials else notes.apply_to(_ALLOW)
@@ -123,25 +123,25 @@ def _mutation_chain(review: AdmissionReview, policies: Sequence[AnyPolicy]) -> F
                     patches.append(patch)
                     review = changed
         results.append(result)
-        denial = _denial(result, notes)
+        denial = _extract_denial(result, notes)
         if denial is not None:
             return Verdict(_merge_denials([(result, denial)], notes), results, exemptions=notes.exemptions)
-    document = merge_patches(object_of(original), object_of(review), patches) if patches else None
+    document = merge_patches(shared_object(original), shared_object(review), patches) if patches else None
     return Verdict(notes.apply_to(_ALLOW), results, document, notes.exemptions)
 
 
 def _authorize(review: AccessReview, policies: Sequence[AnyPolicy]) -> Flow[Opinion]:
     """Deny beats Allow beats NoOpinion. A failure, which might have been a denial, beats all but Deny."""
     notes = ResponseNotes()  # only for the exemptions: the response has no annotations
-    batch = _batch(review, policies, notes)
+    batch = _build_batch(review, policies, notes)
     results = (yield batch) if batch else []
-    return Verdict(_rank(results, (Deny, Allow, NoOpinion)), results, exemptions=notes.exemptions)
+    return Verdict(_select_highest(results, (Deny, Allow, NoOpinion)), results, exemptions=notes.exemptions)
 
 
 def _authenticate(review: TokenReview, policies: Sequence[AnyPolicy]) -> Flow[Identity]:
     """Unauthenticated beats Authenticated beats NoOpinion. A failure beats all but Unauthenticated."""
-    results = yield _batch(review, policies, ResponseNotes())
-    outcome = _rank(results, (Unauthenticated, Authenticated, NoOpinion))
+    results = yield _build_batch(review, policies, ResponseNotes())
+    outcome = _select_highest(results, (Unauthenticated, Authenticated, NoOpinion))
     return Verdict(_check_audiences(outcome, review) if isinstance(outcome, Authenticated) else outcome, results)
 
 
@@ -155,9 +155,9 @@ def _check_audiences(outcome: Authenticated, review: TokenReview) -> Identity:
     return msgspec.structs.replace(outcome, audiences=audiences)
 
 
-def _rank(results: Sequence[Result], ranks: tuple[type[Outcome], ...]) -> Any:
+def _select_highest(results: Sequence[Result], ranks: tuple[type[Outcome], ...]) -> Any:
     """Return the outcome of the highest rank, all messages merged if it is a denial; None if a failure beats it."""
-    outcomes = [result.outcome or _failure_opinion(result) for result in results]
+    outcomes = [result.outcome or _convert_failure(result) for result in results]
     denials = [outcome for outcome in outcomes if isinstance(outcome, ranks[0])]
     if denials:
         return denials[0] if len(denials) == 1 else _merge_messages(denials)
@@ -172,7 +172,7 @@ def _merge_messages(denials: Sequence[Outcome]) -> Outcome:
     return Unauthenticated("; ".join(denial.error for denial in denials if isinstance(denial, Unauthenticated)))
 
 
-def _failure_opinion(result: Result) -> Outcome | None:
+def _convert_failure(result: Result) -> Outcome | None:
     """Return the outcome that a failure of an authorizer or authenticator counts as; None if it decides nothing."""
     _raise_malformed(result)
     message = f"policy {result.policy.name!r} failed"
@@ -194,7 +194,7 @@ def is_ignored_failure(result: Result) -> bool:
     return result.outcome is None and result.policy.on_error == "allow"
 
 
-def _denial(result: Result, notes: ResponseNotes) -> Deny | None:
+def _extract_denial(result: Result, notes: ResponseNotes) -> Deny | None:
     """Return the denial of a result if it is enforced; note everything else that the result contains."""
     outcome = result.outcome
     if outcome is None:
@@ -205,7 +205,7 @@ def _denial(result: Result, notes: ResponseNotes) -> Deny | None:
         notes.add(result.policy.name, outcome)
     if not is_denial(result):
         return None
-    denial = outcome if isinstance(outcome, Deny) else _failure_denial(result)
+    denial = outcome if isinstance(outcome, Deny) else _build_failure_denial(result)
     if result.policy.mode == "enforce":
         return denial
     notes.add_denial(result.policy.name, denial, warn=result.policy.mode == "warn")
@@ -217,7 +217,7 @@ def _raise_malformed(result: Result) -> None:
         raise result.failure
 
 
-def _failure_denial(result: Result) -> Deny:
+def _build_failure_denial(result: Result) -> Deny:
     """Return the denial for a failure. It names the policy only: details are for the log."""
     if isinstance(result.failure, PolicyTimeout):
         return Deny(f"policy {result.policy.name!r} timed out", reason="Timeout", code=504)
@@ -233,11 +233,11 @@ def _merge_denials(denials: Sequence[tuple[Result, Deny]], notes: ResponseNotes)
     ordered = [*own, *(pair for pair in denials if pair[0].failure is not None)]
     message = "; ".join(f"{result.policy.name}: {denial.message}" for result, denial in ordered)
     causes = [{"reason": result.policy.name, "message": denial.message} for result, denial in ordered]
-    details = _with_causes(first.details, causes)
+    details = _add_causes(first.details, causes)
     return notes.apply_to(Deny(message, reason=first.reason, code=first.code, details=details))
 
 
-def _with_causes(details: Mapping[str, Any] | None, causes: Sequence[Mapping[str, str]]) -> Mapping[str, Any]:
+def _add_causes(details: Mapping[str, Any] | None, causes: Sequence[Mapping[str, str]]) -> Mapping[str, Any]:
     """Return the details of the first denial, which belong to its reason and code, with a cause for each policy."""
     own = (details or {}).get("causes")
     return {**(details or {}), "causes": [*(own if isinstance(own, list | tuple) else ()), *causes]}

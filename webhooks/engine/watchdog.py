@@ -18,7 +18,7 @@ from time import perf_counter
 from types import FrameType
 
 from webhooks.engine.executor import PolicyExecutor
-from webhooks.engine.invocation import PolicyInterrupted, as_failure, invoke_async, policy_deadline, validate_outcome
+from webhooks.engine.invocation import PolicyInterrupted, invoke_async, policy_deadline, to_failure, validate_outcome
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.policy.model import AnyPolicy
 
@@ -31,7 +31,7 @@ MAX_BLOCKED = 1.0  # seconds that a policy may block the loop before it is inter
 
 _INLINE_CALL = PolicyExecutor.run_inline.__code__
 _CALLS = frozenset((_INLINE_CALL, invoke_async.__code__))
-_OUR_CODE = frozenset(function.__code__ for function in (validate_outcome, as_failure, PolicyExecutor._demote))
+_OUR_CODE = frozenset(function.__code__ for function in (validate_outcome, to_failure, PolicyExecutor._demote))
 
 
 @dataclass(frozen=True, slots=True)

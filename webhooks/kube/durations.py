@@ -41,7 +41,7 @@ def parse_duration(text: str) -> int:
     while position < len(unsigned):
         part = _PART.match(unsigned, position)
         assert part is not None  # every part of the pattern may be empty
-        total += _nanoseconds(part, text)
+        total += _to_nanoseconds(part, text)
         if total > _LIMIT:
             raise _error("invalid duration", text)
         position = part.end()
@@ -52,7 +52,7 @@ def parse_duration(text: str) -> int:
     return total
 
 
-def _nanoseconds(part: re.Match[str], text: str) -> int:
+def _to_nanoseconds(part: re.Match[str], text: str) -> int:
     integer, fraction, unit = part.group("integer", "fraction", "unit")
     count = int(integer.lstrip("0")[:20] or "0")  # 20 digits exceed the limit
     if not (integer or fraction) or count > _LIMIT:
@@ -64,10 +64,10 @@ def _nanoseconds(part: re.Match[str], text: str) -> int:
         raise _error(f"unknown unit {_quote(unit)} in duration", text)
     if count > _LIMIT // scale:
         raise _error("invalid duration", text)
-    return count * scale + _fraction_nanoseconds(fraction or "", scale)
+    return count * scale + _fraction_to_nanoseconds(fraction or "", scale)
 
 
-def _fraction_nanoseconds(digits: str, unit: int) -> int:
+def _fraction_to_nanoseconds(digits: str, unit: int) -> int:
     """Compute a fraction with the arithmetic of Go, including floating point, to get the same result."""
     value, scale = 0, 1.0
     for digit in digits:

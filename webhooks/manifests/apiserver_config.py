@@ -48,12 +48,12 @@ class ApiServerConfig:
     @property
     def kinds(self) -> list[Kind]:
         """The kinds of policies that flags configure, if there are such policies."""
-        return [kind for kind in CALLBACKS if self._policies_of(kind)]
+        return [kind for kind in CALLBACKS if self._select_policies(kind)]
 
     @property
     def configures_admission(self) -> bool:
         """Whether admission needs files: for credentials, or for webhook configurations in files."""
-        has_policies = any(map(self._policies_of, ADMISSION_KINDS))
+        has_policies = any(map(self._select_policies, ADMISSION_KINDS))
         return has_policies and (self.target.static or bool(self._credentials()))
 
     @property
@@ -101,7 +101,7 @@ class ApiServerConfig:
 
         Access of the cluster's own components is exempt, because they start before this server.
         """
-        policies = self._policies_of("authorizing")
+        policies = self._select_policies("authorizing")
         conditions = authorization_conditions(policies, self.target.component_groups)
         failure_policies = {self.target.failure_policy_for(policy) for policy in policies}
         policy_seconds = max((policy.timeout or 0 for policy in policies), default=0)
@@ -136,7 +136,7 @@ class ApiServerConfig:
         }
 
     def _plugins(self) -> Iterator[Json]:
-        image_policies = self._policies_of("image_policy")
+        image_policies = self._select_policies("image_policy")
         if image_policies:
             image_policy = {
                 "kubeConfigFile": self.path(CALLBACKS["image_policy"][0]),
@@ -149,7 +149,7 @@ class ApiServerConfig:
         if not self.configures_admission:
             return
         for name, kind in zip(("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"), ADMISSION_KINDS, strict=True):
-            if self._policies_of(kind):
+            if self._select_policies(kind):
                 configuration: Json = {"apiVersion": f"{_GROUP}/v1", "kind": "WebhookAdmissionConfiguration"}
                 if self._credentials():
                     configuration["kubeConfigFile"] = self.path(ADMISSION_KUBECONFIG)
@@ -185,7 +185,7 @@ class ApiServerConfig:
         """Return the path of a file on the API server's host."""
         return f"{self.target.api_server_folder.rstrip('/')}/{name}"
 
-    def _policies_of(self, kind: Kind) -> list[AnyPolicy]:
+    def _select_policies(self, kind: Kind) -> list[AnyPolicy]:
         return [policy for policy in self.policies if policy.kind == kind]
 
     def _credentials(self) -> dict[str, str]:

@@ -48,7 +48,7 @@ def admission_conditions(scopes: Sequence[PolicyScope]) -> list[Condition]:
     """
     by_conditions: dict[tuple[Condition, ...], list[PolicyScope]] = {}
     for scope in scopes:
-        by_conditions.setdefault(tuple(_conditions_of(scope)), []).append(scope)
+        by_conditions.setdefault(tuple(_build_conditions(scope)), []).append(scope)
     if len(by_conditions) == 1:
         return list(next(iter(by_conditions)))
     expression = any_of(
@@ -61,7 +61,7 @@ def admission_conditions(scopes: Sequence[PolicyScope]) -> list[Condition]:
     return [Condition(_ANY_POLICY, expression)] if expression else []
 
 
-def _conditions_of(scope: PolicyScope) -> list[Condition]:
+def _build_conditions(scope: PolicyScope) -> list[Condition]:
     """Return the conditions of one policy."""
     conditions = [Condition("namespaces", _matches_optional(_NAMESPACE, globs)) for globs in scope.namespaces]
     conditions += [Condition("excluded-namespaces", _matches_no_namespace(globs)) for globs in scope.namespaces]

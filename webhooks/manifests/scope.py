@@ -46,10 +46,10 @@ class PolicyScope:
             policy,
             tuple(_intersect_rules([match.rules for match in matches])),
             frozenset.intersection(*(match.operations for match in matches)),
-            _without_everything(match.namespaces for match in matches),
-            _without_everything(match.names for match in matches),
-            _without_everything(match.users for match in matches),
-            _without_everything(match.groups for match in matches),
+            _remove_unrestricted(match.namespaces for match in matches),
+            _remove_unrestricted(match.names for match in matches),
+            _remove_unrestricted(match.users for match in matches),
+            _remove_unrestricted(match.groups for match in matches),
             # One selector may match the new object and the other the old one, but a webhook has only one selector.
             labels[0] if labels else (),
         )
@@ -64,7 +64,7 @@ def _matches(policy: AnyPolicy) -> Iterator[AdmissionMatch]:
         yield policy.operator_match
 
 
-def _without_everything(patterns: Iterable[Globs]) -> tuple[Globs, ...]:
+def _remove_unrestricted(patterns: Iterable[Globs]) -> tuple[Globs, ...]:
     return tuple(globs for globs in patterns if globs is not EVERYTHING)
 
 
@@ -122,7 +122,7 @@ class RuleSet:
         if len(different) != 1:
             return None
         [name] = different
-        return replace(self, **{name: _without_covered(getattr(self, name) | getattr(other, name))})
+        return replace(self, **{name: _remove_covered(getattr(self, name) | getattr(other, name))})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as a webhook configuration contains it."""
@@ -143,7 +143,7 @@ def _covers(resource: tuple[str, str], other: tuple[str, str]) -> bool:
     return resource[0] in ("*", other[0]) and resource[1] in ("*", other[1])
 
 
-def _without_covered(values: frozenset[Any]) -> frozenset[Any]:
+def _remove_covered(values: frozenset[Any]) -> frozenset[Any]:
     """Remove values that another value covers, because API servers reject such lists."""
     if "*" in values:
         return frozenset("*")

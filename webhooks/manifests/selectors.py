@@ -25,37 +25,37 @@ def object_selector(scopes: Sequence[PolicyScope]) -> dict[str, Any]:
     if any("CONNECT" in scope.operations and Selector(scope.labels).matches({}) for scope in scopes):
         return {}
     keys = sorted({requirement.key for scope in scopes for requirement in scope.labels})
-    requirements = [_union(key, [_with_key(key, scope.labels) for scope in scopes]) for key in keys]
+    requirements = [_merge_requirements(key, [_select_by_key(key, scope.labels) for scope in scopes]) for key in keys]
     return _to_dict([requirement for requirement in requirements if requirement is not None and _is_valid(requirement)])
 
 
-def _with_key(key: str, requirements: Iterable[Requirement]) -> list[Requirement]:
+def _select_by_key(key: str, requirements: Iterable[Requirement]) -> list[Requirement]:
     return [requirement for requirement in requirements if requirement.key == key]
 
 
-def _union(key: str, alternatives: Sequence[Sequence[Requirement]]) -> Requirement | None:
+def _merge_requirements(key: str, alternatives: Sequence[Sequence[Requirement]]) -> Requirement | None:
     """Return a requirement that matches a label if one of the alternatives does; None if no requirement can."""
-    if all(_values(requirements, "In") for requirements in alternatives):
-        return Requirement(key, "In", frozenset().union(*map(_allowed, alternatives)))
-    if all(_values(requirements, "In", "Exists") for requirements in alternatives):
+    if all(_collect_values(requirements, "In") for requirements in alternatives):
+        return Requirement(key, "In", frozenset().union(*map(_intersect_allowed, alternatives)))
+    if all(_collect_values(requirements, "In", "Exists") for requirements in alternatives):
         return Requirement(key, "Exists")
-    if all(_values(requirements, "DoesNotExist") for requirements in alternatives):
+    if all(_collect_values(requirements, "DoesNotExist") for requirements in alternatives):
         return Requirement(key, "DoesNotExist")
-    if all(_values(requirements, "NotIn") for requirements in alternatives):
-        return Requirement(key, "NotIn", reduce(frozenset.intersection, map(_forbidden, alternatives)))
+    if all(_collect_values(requirements, "NotIn") for requirements in alternatives):
+        return Requirement(key, "NotIn", reduce(frozenset.intersection, map(_merge_forbidden, alternatives)))
     return None
 
 
-def _values(requirements: Iterable[Requirement], *operators: str) -> list[frozenset[str]]:
+def _collect_values(requirements: Iterable[Requirement], *operators: str) -> list[frozenset[str]]:
     return [requirement.values for requirement in requirements if requirement.operator in operators]
 
 
-def _allowed(requirements: Iterable[Requirement]) -> frozenset[str]:
-    return reduce(frozenset.intersection, _values(requirements, "In"))
+def _intersect_allowed(requirements: Iterable[Requirement]) -> frozenset[str]:
+    return reduce(frozenset.intersection, _collect_values(requirements, "In"))
 
 
-def _forbidden(requirements: Iterable[Requirement]) -> frozenset[str]:
-    return reduce(frozenset.union, _values(requirements, "NotIn"))
+def _merge_forbidden(requirements: Iterable[Requirement]) -> frozenset[str]:
+    return reduce(frozenset.union, _collect_values(requirements, "NotIn"))
 
 
 def _is_valid(requirement: Requirement) -> bool:

@@ -41,7 +41,7 @@ def field(of: Any, path: str, kind: type[T]) -> T | None:
         value = value.get(name)
     if value is None:
         return None
-    if not _is(value, kind):
+    if not _has_type(value, kind):
         raise _error(path, kind)
     return value  # type: ignore[no-any-return]
 
@@ -61,12 +61,12 @@ def items(of: Any, path: str, kind: type[T]) -> Iterator[T]:
         MalformedReview: the value is not a list, or an item has another type.
     """
     for index, item in enumerate(field(of, path, list) or ()):
-        if not _is(item, kind):
+        if not _has_type(item, kind):
             raise _error(f"{path}[{index}]", kind)
         yield item
 
 
-def _is(value: object, kind: Any) -> bool:
+def _has_type(value: object, kind: Any) -> bool:
     """Check the type of a value. A bool is not an int, although it is one in Python."""
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 

@@ -128,7 +128,7 @@ class LazyObject(LazyDocument, eq=False):
         patched = None if outline is None else _set_in_outline(outline, settings)
         if patched is None:
             return None
-        return self if patched is outline else self._after(operations, patched)
+        return self if patched is outline else self._derive(operations, patched)
 
     def _patch_partially(self, operations: Sequence[Mapping[str, Any]]) -> "LazyObject | None":
         """Apply operations to only the parts of the object that they need; None if the whole object is needed."""
@@ -145,9 +145,9 @@ class LazyObject(LazyDocument, eq=False):
             return self
         if not isinstance(patched, dict) or patched == tree:  # equal values may have different types
             return None
-        return self._after(operations, None if affects_outline(self.kind, operations) else NOT_LOADED)
+        return self._derive(operations, None if affects_outline(self.kind, operations) else NOT_LOADED)
 
-    def _after(self, operations: Sequence[Mapping[str, Any]], outline: Any) -> "LazyObject":
+    def _derive(self, operations: Sequence[Mapping[str, Any]], outline: Any) -> "LazyObject":
         """Return the object after operations that can be applied. They are applied when the tree is read.
 
         Args:

@@ -140,7 +140,7 @@ class Reviewer:
         decision = self._dispatcher.decide(kind, review)
         verdict = decision if isinstance(decision, Verdict) else await decision
         patch = [] if verdict.patch is None else orjson.loads(verdict.patch)
-        return _Phase(verdict, list(_denials(verdict.results, "enforce")), patch)
+        return _Phase(verdict, list(_list_denials(verdict.results, "enforce")), patch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +171,9 @@ def _combine(
         request=request,
         asked=[result.policy.name for result in results],
         denials=phases[-1].denials,
-        warnings=[message for verdict in verdicts for message in _warnings(verdict)],
-        audited=list(_denials(results, "audit")),
-        exemptions=[message for verdict in verdicts for message in _exemptions(verdict)],
+        warnings=[message for verdict in verdicts for message in _list_warnings(verdict)],
+        audited=list(_list_denials(results, "audit")),
+        exemptions=[message for verdict in verdicts for message in _list_exemptions(verdict)],
         audit=audit,
         changed_by=changed_by if patch else [],
         patch=patch,
@@ -181,7 +181,7 @@ def _combine(
     )
 
 
-def _denials(results: Iterable[Result], mode: Mode) -> Iterator[Message]:
+def _list_denials(results: Iterable[Result], mode: Mode) -> Iterator[Message]:
     """Yield the denials by policies in a mode."""
     for result in results:
         if result.policy.mode == mode and is_denial(result):
@@ -189,7 +189,7 @@ def _denials(results: Iterable[Result], mode: Mode) -> Iterator[Message]:
             yield Message(result.policy.name, text)
 
 
-def _warnings(verdict: Verdict[Any]) -> Iterator[Message]:
+def _list_warnings(verdict: Verdict[Any]) -> Iterator[Message]:
     for policy, exemption in verdict.exemptions:
         if exemption.is_expired:
             yield Message(policy, exemption.expiry_notice)
@@ -198,10 +198,10 @@ def _warnings(verdict: Verdict[Any]) -> Iterator[Message]:
             yield from (Message(result.policy.name, text) for text in result.outcome.warnings)
         elif is_ignored_failure(result):
             yield Message(result.policy.name, f"failed and was ignored: {result.failure}")
-        yield from _denials([result], "warn")
+        yield from _list_denials([result], "warn")
 
 
-def _exemptions(verdict: Verdict[Any]) -> Iterator[Message]:
+def _list_exemptions(verdict: Verdict[Any]) -> Iterator[Message]:
     for policy, exemption in verdict.exemptions:
         if not exemption.is_expired:
             yield Message(policy, exemption.reason)

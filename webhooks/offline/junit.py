@@ -13,10 +13,10 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\
 
 def render_junit(items: Sequence[ReportItem]) -> str:
     """Render a test suite for each file, and a test case for each object: a denial is a failure, a problem an error."""
-    root = ElementTree.Element("testsuites", {"name": "webhooks review", **_counts(items)})
-    for file, items_of_file in groupby(items, key=_file):
+    root = ElementTree.Element("testsuites", {"name": "webhooks review", **_count_attributes(items)})
+    for file, items_of_file in groupby(items, key=_get_file):
         cases = list(items_of_file)
-        suite = ElementTree.SubElement(root, "testsuite", {"name": _clean(file), **_counts(cases)})
+        suite = ElementTree.SubElement(root, "testsuite", {"name": _clean(file), **_count_attributes(cases)})
         for item in cases:
             if isinstance(item, Problem):
                 _add_problem(suite, item)
@@ -27,11 +27,11 @@ def render_junit(items: Sequence[ReportItem]) -> str:
     return f"{document}\n"
 
 
-def _file(item: ReportItem) -> str:
+def _get_file(item: ReportItem) -> str:
     return item.file if isinstance(item, Problem) else item.manifest.file
 
 
-def _counts(items: Sequence[ReportItem]) -> dict[str, str]:
+def _count_attributes(items: Sequence[ReportItem]) -> dict[str, str]:
     errors = sum(isinstance(item, Problem) for item in items)
     failures = sum(isinstance(item, ReviewResult) and bool(item.denials) for item in items)
     return {"tests": str(len(items)), "failures": str(failures), "errors": str(errors), "time": "0"}

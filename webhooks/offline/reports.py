@@ -8,7 +8,7 @@ from typing import Any
 from webhooks.kube.yaml_writer import to_yaml
 from webhooks.offline.evaluation import Message, ReportItem, ReviewResult
 from webhooks.offline.junit import render_junit
-from webhooks.offline.requests import without_default_namespace
+from webhooks.offline.requests import remove_default_namespace
 from webhooks.offline.sarif import render_sarif
 from webhooks.offline.sources import Problem
 
@@ -40,7 +40,7 @@ def render_yaml(items: Sequence[ReportItem]) -> str:
 def render_patched(items: Sequence[ReportItem]) -> str:
     """Render the objects that are allowed, with all changes, as a stream of YAML documents."""
     results = [item for item in items if isinstance(item, ReviewResult) and item.final_object is not None]
-    objects = [without_default_namespace(result.manifest, result.final_object) for result in results]
+    objects = [remove_default_namespace(result.manifest, result.final_object) for result in results]
     return "".join(f"---\n{to_yaml(object_)}" for object_ in objects)
 
 

@@ -45,8 +45,8 @@ class RequestBuilder:
         self._stored: dict[tuple[str, str, str, str], Json] = {}
         for manifest in stored:
             self._add_definition(manifest.tree)
-            object_ = self._with_namespace(manifest.tree)
-            self._stored[_identity(object_)] = object_
+            object_ = self._add_namespace(manifest.tree)
+            self._stored[_identify(object_)] = object_
 
     def build(self, manifest: Manifest) -> Json:
         """Build the AdmissionReview for a manifest. A manifest that is an AdmissionReview is returned as it is.
@@ -58,19 +58,19 @@ class RequestBuilder:
         if _is_review(tree):
             return tree
         self._add_definition(tree)
-        object_ = self._with_namespace(tree)
-        old = self._stored.get(_identity(object_))
+        object_ = self._add_namespace(tree)
+        old = self._stored.get(_identify(object_))
         operation = self._operation or ("CREATE" if old is None else "UPDATE")
         if operation == "UPDATE" and old is None:
             raise NotReviewable("cannot be updated: not one of the stored objects")
         return self._build_review(operation, object_, old)
 
     def _build_review(self, operation: str, object_: Json, old: Json | None) -> Json:
-        group, version, kind = _group_version_kind(object_)
+        group, version, kind = _parse_type(object_)
         metadata = object_.get("metadata") or {}
         name = metadata.get("name") or ""
         kind_field = {"group": group, "version": version, "kind": kind}
-        resource_field = {"group": group, "version": version, "resource": self._resource(group, kind)[0]}
+        resource_field = {"group": group, "version": version, "resource": self._find_resource(group, kind)[0]}
         request = {
             "uid": "00000000-0000-4000-8000-000000000000",
             "kind": kind_field,
@@ -88,15 +88,15 @@ class RequestBuilder:
         }
         return {"kind": CODEC.kind, "apiVersion": "admission.k8s.io/v1", "request": request}
 
-    def _with_namespace(self, tree: Json) -> Json:
+    def _add_namespace(self, tree: Json) -> Json:
         """Return a namespaced object with the default namespace, unless it has a namespace."""
-        group, _, kind = _group_version_kind(tree)
+        group, _, kind = _parse_type(tree)
         metadata = tree.get("metadata") or {}
-        if metadata.get("namespace") or not self._resource(group, kind)[1]:
+        if metadata.get("namespace") or not self._find_resource(group, kind)[1]:
             return tree
         return {**tree, "metadata": {**metadata, "namespace": _DEFAULT_NAMESPACE}}
 
-    def _resource(self, group: str, kind: str) -> tuple[str, bool]:
+    def _find_resource(self, group: str, kind: str) -> tuple[str, bool]:
         """Return the plural name of a kind, and whether its objects are namespaced."""
         return self._custom_resources.get((group, kind)) or (plural_name(kind), not is_cluster_scoped(group, kind))
 
@@ -109,7 +109,7 @@ class RequestBuilder:
                 self._custom_resources[group, kind] = resource, scope != "Cluster"
 
 
-def without_default_namespace(manifest: Manifest, object_: Json) -> Json:
+def remove_default_namespace(manifest: Manifest, object_: Json) -> Json:
     """Remove the default namespace from an object, if the manifest does not contain it."""
     metadata = object_.get("metadata") or {}
     if _is_review(manifest.tree) or (manifest.tree.get("metadata") or {}).get("namespace"):
@@ -135,12 +135,12 @@ def _is_review(tree: Json) -> bool:
     return tree["kind"] == CODEC.kind and tree["apiVersion"] in ADMISSION
 
 
-def _group_version_kind(tree: Json) -> tuple[str, str, str]:
+def _parse_type(tree: Json) -> tuple[str, str, str]:
     group, _, version = tree["apiVersion"].rpartition("/")
     return group, version, tree["kind"]
 
 
-def _identity(tree: Json) -> tuple[str, str, str, str]:
-    group, _, kind = _group_version_kind(tree)
+def _identify(tree: Json) -> tuple[str, str, str, str]:
+    group, _, kind = _parse_type(tree)
     metadata = tree.get("metadata") or {}
     return group, kind, metadata.get("namespace") or "", metadata.get("name") or ""

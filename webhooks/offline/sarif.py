@@ -33,28 +33,28 @@ def render_sarif(items: Sequence[ReportItem]) -> str:
         "invocations": [
             {
                 "executionSuccessful": not problems,
-                "toolExecutionNotifications": [_notification(problem) for problem in problems],
+                "toolExecutionNotifications": [_build_notification(problem) for problem in problems],
             }
         ],
-        "results": [_result(result, type_, message, rules) for result, type_, message in messages],
+        "results": [_build_result(result, type_, message, rules) for result, type_, message in messages],
         "columnKind": "unicodeCodePoints",
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
 
 
-def _notification(problem: Problem) -> Mapping[str, Any]:
-    location = _location(problem.file, problem.line)
+def _build_notification(problem: Problem) -> Mapping[str, Any]:
+    location = _build_location(problem.file, problem.line)
     return {"level": "error", "message": {"text": problem.message}, "locations": [location]}
 
 
-def _result(result: ReviewResult, type_: str, message: Message, rules: Sequence[str]) -> Mapping[str, Any]:
-    location = _location(result.manifest.file, result.manifest.line)
+def _build_result(result: ReviewResult, type_: str, message: Message, rules: Sequence[str]) -> Mapping[str, Any]:
+    location = _build_location(result.manifest.file, result.manifest.line)
     location["logicalLocations"] = [{"fullyQualifiedName": f"{result.kind} {result.name}", "kind": "resource"}]
     rule = {"ruleId": message.policy, "ruleIndex": rules.index(message.policy)} if message.policy else {}
     text = {"text": f"{result.kind} {result.name}: {message.text}"}
     return {**rule, **_LEVELS[type_], "message": text, "locations": [location]}
 
 
-def _location(file: str, line: int) -> dict[str, Any]:
+def _build_location(file: str, line: int) -> dict[str, Any]:
     region = {"region": {"startLine": line}} if line else {}
     return {"physicalLocation": {"artifactLocation": {"uri": quote(file)}, **region}}

@@ -35,17 +35,17 @@ class Style(Protocol):
 def render_table(items: Sequence[ReportItem], style: Style) -> str:
     """Render a row for each object and each message, and below it a diff of the object if it was changed."""
     results = [item for item in items if isinstance(item, ReviewResult)]
-    rows = [list(_rows(result)) for result in results]
+    rows = [list(_build_rows(result)) for result in results]
     cells = [_HEADINGS, *(row for rows_of_result in rows for row in rows_of_result)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     output = [style(_align(_HEADINGS, widths), bold=True)] if results else []
     for result, rows_of_result in zip(results, rows, strict=True):
         output += [_align_in_color(row, widths, style) for row in rows_of_result]
-        output += [f"    {line}" for line in _diff(result, style)]
+        output += [f"    {line}" for line in _render_diff(result, style)]
     return "\n".join([*output, _summarize(items), ""])
 
 
-def _rows(result: ReviewResult) -> Iterator[tuple[str, ...]]:
+def _build_rows(result: ReviewResult) -> Iterator[tuple[str, ...]]:
     location = format_location(result.manifest.file, result.manifest.line)
     first_cells = tuple(map(printable, (location, result.kind, result.name)))
     rows = [("denied", denial.policy or "-", denial.text) for denial in result.denials]
@@ -71,7 +71,7 @@ def _align_in_color(row: Sequence[str], widths: Sequence[int], style: Style) -> 
     return "  ".join(cells)
 
 
-def _diff(result: ReviewResult, style: Style) -> Iterator[str]:
+def _render_diff(result: ReviewResult, style: Style) -> Iterator[str]:
     if not result.patch or result.denials:
         return
     before, after = to_yaml_lines(result.request["object"]), to_yaml_lines(result.final_object)

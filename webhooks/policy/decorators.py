@@ -121,7 +121,7 @@ def _check_resources(resources: Sequence[str]) -> Sequence[str]:
     return resources
 
 
-def _admission_match(
+def _build_admission_match(
     resources: Sequence[str],
     operations: Sequence[str],
     namespaces: Iterable[str] | None,
@@ -185,7 +185,7 @@ def validating(
     Raises:
         ConfigurationError: an argument or the function's signature is invalid.
     """
-    match = _admission_match(resources, operations, namespaces, names, labels, users, groups)
+    match = _build_admission_match(resources, operations, namespaces, names, labels, users, groups)
     return _make_decorator("validating", match, PolicyOptions(name, timeout, on_error, isolation, side_effects))
 
 
@@ -208,7 +208,7 @@ def mutating(
     The function must be idempotent: API servers may call it again after another webhook changed the object. The
     arguments and errors are those of `validating`.
     """
-    match = _admission_match(resources, operations, namespaces, names, labels, users, groups)
+    match = _build_admission_match(resources, operations, namespaces, names, labels, users, groups)
     return _make_decorator("mutating", match, PolicyOptions(name, timeout, on_error, isolation, side_effects))
 
 

@@ -55,8 +55,8 @@ class Exemption:
             return (
                 (self.namespaces is EVERYTHING or self.namespaces.match(review.namespace))
                 and (self.names is EVERYTHING or self._matches_name(review))
-                and (self.users is EVERYTHING or self.users.match(_user_name(review)))
-                and (not self.images or self._covers_images(_images(review)))
+                and (self.users is EVERYTHING or self.users.match(_get_username(review)))
+                and (not self.images or self._covers_images(_get_images(review)))
             )
         except (MalformedReview, ValueError):
             return False
@@ -73,9 +73,9 @@ class Exemption:
         return bool(images) and all(any(map(image.matches, self.images)) for image in images)
 
 
-def _user_name(review: Any) -> str:
+def _get_username(review: Any) -> str:
     return review.user.username if isinstance(review, AdmissionReview) else str(review.user)
 
 
-def _images(review: Any) -> Sequence[ImageReference]:
+def _get_images(review: Any) -> Sequence[ImageReference]:
     return review.references if isinstance(review, ImageReview) else [image.reference for image in review.images()]

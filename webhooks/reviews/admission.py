@@ -216,7 +216,7 @@ class AdmissionReview(msgspec.Struct, eq=False):
             containers = self._target.containers(lambda: self.target)
             if containers:
                 self._specs.append(containers[0]._index)
-        return _without(containers, except_images) if except_images else containers
+        return _exclude(containers, except_images) if except_images else containers
 
     def images(self, *, except_images: Collection[str] = ()) -> list[Image]:
         """Return every image that the `target` uses: those of its `containers`, and of image volumes.
@@ -230,7 +230,7 @@ class AdmissionReview(msgspec.Struct, eq=False):
         draft = self._target_draft
         volumes = self._target.image_volumes() if draft is msgspec.UNSET else find_image_volumes(draft or {})
         images = [*self.containers(), *volumes]
-        return _without(images, except_images) if except_images else images
+        return _exclude(images, except_images) if except_images else images
 
     def pod(self) -> dict[str, Any] | None:
         """Return the pod in the `target`, or its pod template, with ``metadata`` and ``spec``: this policy's own copy.
@@ -270,7 +270,7 @@ class AdmissionReview(msgspec.Struct, eq=False):
             specs.resolve(self._target_draft)
 
 
-def _without(images: Iterable[ImageT], patterns: Collection[str]) -> list[ImageT]:
+def _exclude(images: Iterable[ImageT], patterns: Collection[str]) -> list[ImageT]:
     return [image for image in images if not image.is_of(patterns)]
 
 
@@ -322,7 +322,7 @@ def deny_new(
     return Deny("; ".join(messages)) if messages else Allow()
 
 
-def object_of(review: AdmissionReview) -> LazyObject:
+def shared_object(review: AdmissionReview) -> LazyObject:
     """Return the object of a review, which all its copies share."""
     return review._object
 

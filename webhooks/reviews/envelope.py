@@ -39,7 +39,7 @@ def decode_partially(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
         raise MalformedReview(str(error)) from None
     encoded = _encode(envelope)
     if not (body.startswith(encoded) and body[len(encoded) :] in (b"", b"\n")):
-        load_exactly(_without_documents(envelope, body), MAX_DEPTH)
+        load_exactly(_mask_documents(envelope, body), MAX_DEPTH)
     return envelope
 
 
@@ -61,22 +61,22 @@ def unsupported(kind: str, api_version: str, expected_kind: str) -> MalformedRev
     return MalformedReview(f"{api_version[:64]} {kind[:64]} is not a supported version of {expected_kind}")
 
 
-def _without_documents(envelope: Any, body: bytes) -> bytes:
+def _mask_documents(envelope: Any, body: bytes) -> bytes:
     """Replace each large document in a body by a placeholder: documents are checked when they are read."""
-    for value in _raw_values(envelope):
+    for value in _find_raw_values(envelope):
         if len(value) > _PLACEHOLDER_SIZE and value.startswith(b"{"):
             body = body.replace(value, b"0")
     return body
 
 
-def _raw_values(struct: msgspec.Struct) -> list[bytes]:
+def _find_raw_values(struct: msgspec.Struct) -> list[bytes]:
     values = []
     for name in struct.__struct_fields__:
         value = getattr(struct, name)
         if isinstance(value, msgspec.Raw):
             values.append(bytes(value))
         elif isinstance(value, msgspec.Struct):
-            values += _raw_values(value)
+            values += _find_raw_values(value)
     return values
 
 

@@ -118,7 +118,7 @@ class BoundCase:
             result = server.review(self._review())
         expected = self.case.expect.model_dump(include=self.case.expect.model_fields_set)
         if not all(_matches(name, value, result) for name, value in expected.items()):
-            raise AssertionError(f"{_diff(expected, result)}\n\n{describe(result)}")
+            raise AssertionError(f"{_format_diff(expected, result)}\n\n{describe(result)}")
 
     def _review(self) -> Any:
         case = self.case
@@ -232,7 +232,7 @@ def _matches(name: str, expected: Any, result: Result) -> bool:
     return expected in actual if name == "message" else is_same_json(expected, actual)
 
 
-def _diff(expected: Mapping[str, Any], result: Result) -> str:
+def _format_diff(expected: Mapping[str, Any], result: Result) -> str:
     """Return the difference between the expected and the actual fields. Fields that match are shown as expected."""
     actual = {
         name: value if _matches(name, value, result) else getattr(result, name) for name, value in expected.items()

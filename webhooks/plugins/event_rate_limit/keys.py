@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from webhooks.plugins.event_rate_limit.token_bucket import LimitType
-from webhooks.reviews.admission import AdmissionReview, object_of
+from webhooks.reviews.admission import AdmissionReview, shared_object
 
 MAX_LENGTH = 256  # characters; a longer key is shortened to a prefix and its digest
 _DIGEST_LENGTH = 64
@@ -35,7 +35,7 @@ def compute_key(type_: LimitType, review: AdmissionReview) -> str:
 
 def _source_and_object(review: AdmissionReview) -> str:
     """Return the source and the object of an event as a JSON list, which delimits its items unambiguously."""
-    event = object_of(review).tree or {}
+    event = shared_object(review).tree or {}
     if review.resource.group:
         source = _strings(event, _REPORTER)
         if source == ["", ""]:
