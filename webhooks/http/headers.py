@@ -76,10 +76,10 @@ class HeaderReader:
         limit = self.max_body
         if int(headers.get(b"content-length", 0)) > limit:
             limit = 0 if expects_continue else self._prefix
-        error = _check_format(headers)
-        if error is None and not expects_continue and limit == self.max_body:
+        is_plain = headers.get(b"content-type") == b"application/json" and b"content-encoding" not in headers
+        if is_plain and not expects_continue and limit == self.max_body:
             return self._plain
-        return BodyHeaders(error, limit, expects_continue)
+        return BodyHeaders(_check_format(headers), limit, expects_continue)
 
     def too_large(self) -> MalformedReview:
         """Return the error for a body over the limit."""

@@ -260,7 +260,9 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         is_direct = (self.cycle is None or self.cycle.response_complete) and not parser.should_upgrade()
         keep_alive = version == "1.1" and parser.should_keep_alive()
         path, _, query = self.url.partition(b"?")
-        self.handle_request(RequestHead(parser.get_method(), path, query, headers, keep_alive, is_direct))
+        exchange = self.handle_request(RequestHead(parser.get_method(), path, query, headers, keep_alive, is_direct))
+        if exchange is not None:
+            self.cycle = exchange  # type: ignore[assignment]
 
     def _check_headers(self, version: str) -> Mapping[bytes, bytes]:
         """Return the headers by their names in lower case.
@@ -293,9 +295,14 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     # Requests and responses
 
-    def handle_request(self, head: RequestHead) -> None:  # noqa: ARG002
-        """Handle a request whose headers are complete. Subclasses may answer it without ASGI."""
+    def handle_request(self, head: RequestHead) -> Exchange | None:  # noqa: ARG002
+        """Handle a request whose headers are complete.
+
+        Returns:
+            The exchange that answers it without ASGI; None if it was passed to the ASGI application.
+        """
         self.forward_to_asgi({})
+        return None
 
     def forward_to_asgi(self, state: dict[str, Any]) -> None:
         """Pass the request to the ASGI application.
@@ -317,10 +324,6 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         if self.parser.should_upgrade():
             self.cycle.keep_alive = False  # the next bytes may belong to the other protocol
-
-    def begin(self, exchange: Exchange) -> None:
-        """Answer the request without ASGI, now or later."""
-        self.cycle = exchange  # type: ignore[assignment]
 
     def send_continue(self) -> None:
         """Ask the client for the body."""

@@ -121,21 +121,21 @@ class ReviewProtocol(LimitedHttpProtocol):
         if review.keep_alive and review.error is None:
             self._cache.add(key, CachedHead(review.path, review.query, review.headers))
 
-    def handle_request(self, head: RequestHead) -> None:
+    def handle_request(self, head: RequestHead) -> Exchange | None:
         """Start a review, or pass the request to the ASGI application."""
         endpoint = self._endpoints.get(head.path) if head.is_direct and head.method == b"POST" else None
         client = self._client or self._authenticate(self._peer_authentication, head.headers.get(b"authorization"))
         if endpoint is None or not isinstance(client, Client):
             self._review = None
             self.forward_to_asgi({PEER_AUTHENTICATION: client or self._peer_authentication})
-            return
+            return None
         body = self._headers.read(head.headers)
         self._review = review = _Review(
             head.path, head.query, head.headers, endpoint, client, body.limit, body.error, keep_alive=head.keep_alive
         )
-        self.begin(review)
         if body.expects_continue:
             self._continue(review)
+        return review
 
     def _continue(self, review: _Review) -> None:
         """Ask for the body of a review, or send an error instead."""
