@@ -250,7 +250,7 @@ def test_objects_that_no_policy_matches_are_marked() -> None:
     node = "apiVersion: v1\nkind: Node\nmetadata: {name: node}\n"
     assert "no policy matches it" in run("-", text=node).stdout
     [review] = json.loads(run("-", "-o", "json", text=node).stdout)["reviews"]
-    assert (review["verdict"], review["asked"]) == ("allowed", [])
+    assert (review["verdict"], review["policies"]) == ("allowed", [])
 
 
 def test_patched() -> None:

@@ -44,7 +44,8 @@ def test_verdicts_and_changes_are_styled() -> None:
 
 
 def test_an_object_that_no_policy_matches() -> None:
-    [_, row, _] = render_table([review_result(asked=[])], plain).splitlines()
+    [_, row, _] = render_table([review_result(policies=[])], plain).splitlines()
     assert row.endswith("allowed          no policy matches it")
-    [_, row, *_] = render_table([review_result(asked=[], exemptions=[Message("owner", "moving")])], plain).splitlines()
+    exempt = review_result(policies=[], exemptions=[Message("owner", "moving")])
+    [_, row, *_] = render_table([exempt], plain).splitlines()
     assert row.endswith("allowed")

@@ -21,7 +21,7 @@ def review_result(file: str = "a.yaml", line: int = 1, **fields: Any) -> ReviewR
     }
     defaults = {
         "request": request,
-        "asked": ["owner"],
+        "policies": ["owner"],
         "denials": [],
         "warnings": [],
         "audited": [],

@@ -7,11 +7,11 @@ import pytest
 
 from webhooks.testing import Result, assert_allowed, assert_denied, assert_no_opinion, assert_patched, pod
 
-ALLOWED = Result(True, asked=["a"])
-DENIED = Result(False, 422, "no owner\nat all", "Invalid", warnings=["soon", "later"], asked=["a"])
-PATCHED = Result(True, patch=[{"op": "remove", "path": "/spec"}], object=pod(labels={"a": "é"}), asked=["a"])
-NO_OPINION = Result(None, message="unknown", asked=["a"])
-ERROR = Result(None, 500, "a policy failed", "InternalError", asked=["a"], failures=["a: raised KeyError"])
+ALLOWED = Result(True, policies=["a"])
+DENIED = Result(False, 422, "no owner\nat all", "Invalid", warnings=["soon", "later"], policies=["a"])
+PATCHED = Result(True, patch=[{"op": "remove", "path": "/spec"}], object=pod(labels={"a": "é"}), policies=["a"])
+NO_OPINION = Result(None, message="unknown", policies=["a"])
+ERROR = Result(None, 500, "a policy failed", "InternalError", policies=["a"], failures=["a: raised KeyError"])
 
 
 @pytest.mark.parametrize(

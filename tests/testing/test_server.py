@@ -98,12 +98,12 @@ RESULTS = {
     "allowed": (
         [owned],
         admission("CREATE", pod(labels={"owner": "joe"})),
-        Result(True, warnings=["soon immutable"], audit={"owner": "joe"}, asked=["owned"]),
+        Result(True, warnings=["soon immutable"], audit={"owner": "joe"}, policies=["owned"]),
     ),
     "denied": (
         [owned],
         admission("CREATE", pod()),
-        Result(False, 422, "no owner", "Invalid", audit={"missing": "owner"}, asked=["owned"]),
+        Result(False, 422, "no owner", "Invalid", audit={"missing": "owner"}, policies=["owned"]),
     ),
     "patched before it is validated": (
         [owned, labelled],
@@ -114,7 +114,7 @@ RESULTS = {
             object=pod(labels={"owner": "jane"}),
             warnings=["labelled", "soon immutable"],
             audit={"labelled": "yes", "owner": "jane"},
-            asked=["labelled", "owned"],
+            policies=["labelled", "owned"],
         ),
     ),
     "patched and denied": (
@@ -127,18 +127,18 @@ RESULTS = {
             "Invalid",
             warnings=["labelled"],
             audit={"labelled": "yes", "missing": "team"},
-            asked=["labelled", "owned"],
+            policies=["labelled", "owned"],
         ),
     ),
     "rejected by the first policy": (
         [owned, rejected],
         admission("CREATE", pod()),
-        Result(False, 403, "not at all", "Forbidden", asked=["rejected"]),
+        Result(False, 403, "not at all", "Forbidden", policies=["rejected"]),
     ),
     "deleted": (
         [owned, labelled],
         admission("DELETE", old_object=pod(labels={"owner": "joe"})),
-        Result(True, warnings=["soon immutable"], audit={"owner": "joe"}, asked=["owned"]),
+        Result(True, warnings=["soon immutable"], audit={"owner": "joe"}, policies=["owned"]),
     ),
     "failed": (
         [failing],
@@ -148,7 +148,7 @@ RESULTS = {
             500,
             "policy 'failing' failed",
             "InternalError",
-            asked=["failing"],
+            policies=["failing"],
             failures=["failing: raised KeyError: 'spec'"],
         ),
     ),
@@ -159,14 +159,14 @@ RESULTS = {
             True,
             warnings=["policy 'ignored' failed and was ignored"],
             audit={"ignored.failed": "ignored"},
-            asked=["ignored"],
+            policies=["ignored"],
             failures=["ignored: raised KeyError: 'metadata'"],
         ),
     ),
     "the same warning twice": (
         [owned, warning],
         admission("CREATE", pod(labels={"owner": "joe"})),
-        Result(True, warnings=["soon immutable", "later"], audit={"owner": "joe"}, asked=["warning", "owned"]),
+        Result(True, warnings=["soon immutable", "later"], audit={"owner": "joe"}, policies=["warning", "owned"]),
     ),
     "malformed": (
         [owned],
@@ -177,10 +177,10 @@ RESULTS = {
     "access allowed": (
         [by_groups],
         access("list", "secrets", groups=["admins"]),
-        Result(True, message="an admin", asked=["by_groups"]),
+        Result(True, message="an admin", policies=["by_groups"]),
     ),
-    "access denied": ([by_groups], access("list", "secrets"), Result(False, message="no list", asked=["by_groups"])),
-    "access without an opinion": ([by_groups], access("get", "secrets"), Result(None, asked=["by_groups"])),
+    "access denied": ([by_groups], access("list", "secrets"), Result(False, message="no list", policies=["by_groups"])),
+    "access without an opinion": ([by_groups], access("get", "secrets"), Result(None, policies=["by_groups"])),
     "a path": ([by_groups], access("get", path="/metrics"), Result(None)),
     "access without a result": (
         [by_groups],
@@ -190,19 +190,19 @@ RESULTS = {
             500,
             "a policy failed; see the server's log",
             "InternalError",
-            asked=["by_groups"],
+            policies=["by_groups"],
             failures=["by_groups: raised OSError: no line"],
         ),
     ),
     "a valid token": (
         [robots],
         token("good"),
-        Result(True, user={"username": "r2", "groups": ["robots"]}, asked=["robots"]),
+        Result(True, user={"username": "r2", "groups": ["robots"]}, policies=["robots"]),
     ),
-    "an invalid token": ([robots], token("bad"), Result(False, message="revoked", asked=["robots"])),
-    "an unknown token": ([robots], token("other", audiences=["a"]), Result(None, asked=["robots"])),
-    "an image": ([pinned], images("a@b"), Result(True, audit={"images": "fine"}, asked=["pinned"])),
-    "another image": ([pinned], images("a"), Result(False, message="not pinned", asked=["pinned"])),
+    "an invalid token": ([robots], token("bad"), Result(False, message="revoked", policies=["robots"])),
+    "an unknown token": ([robots], token("other", audiences=["a"]), Result(None, policies=["robots"])),
+    "an image": ([pinned], images("a@b"), Result(True, audit={"images": "fine"}, policies=["pinned"])),
+    "another image": ([pinned], images("a"), Result(False, message="not pinned", policies=["pinned"])),
 }
 
 
@@ -250,7 +250,7 @@ def test_policies_by_path_and_name(tmp_path: Path) -> None:
     file.write_text("from webhooks import *\n@validating('pods')\ndef few(review): return Deny('few')")
     for policies in (["few.py"], [file], [str(tmp_path)], ["few.py", "library:required_labels", owned]):
         with Server(*policies, folder=tmp_path) as server:
-            assert server.review(admission("CREATE", pod())).asked[0] == "few"
+            assert server.review(admission("CREATE", pod())).policies[0] == "few"
 
 
 CONFIGURATION = """\
@@ -269,11 +269,11 @@ def test_a_configuration(name: str, tmp_path: Path) -> None:
     with Server(name, folder=tmp_path) as server:
         assert server.review(admission("CREATE", pod())) == Result(True)
         warned = server.review(admission("CREATE", pod(namespace="shop")))
-        assert warned == Result(True, warnings=["few: few"], asked=["few"])
+        assert warned == Result(True, warnings=["few: few"], policies=["few"])
         exempt = server.review(admission("CREATE", pod("old-web", namespace="shop")))
         assert exempt == Result(True, audit={"few.exempted": "being moved"})
     with Server(tmp_path / name, owned) as server:
-        assert server.review(admission("CREATE", pod(namespace="shop"))).asked == ["few", "owned"]
+        assert server.review(admission("CREATE", pod(namespace="shop"))).policies == ["few", "owned"]
 
 
 def test_an_invalid_configuration(tmp_path: Path) -> None:
@@ -308,8 +308,8 @@ def test_use_on_an_event_loop() -> None:
 
 def test_results_do_not_contain_those_of_earlier_reviews() -> None:
     with Server(owned) as server:
-        assert server.review(admission("CREATE", pod())).asked == ["owned"]
-        assert server.review({"kind": "AdmissionReview"}).asked == []
+        assert server.review(admission("CREATE", pod())).policies == ["owned"]
+        assert server.review({"kind": "AdmissionReview"}).policies == []
 
 
 def test_all_reviews_run_on_one_event_loop() -> None:

@@ -43,7 +43,7 @@ class ReviewResult:
     Attributes:
         manifest: the manifest.
         request: the request that was evaluated.
-        asked: the names of the policies that were evaluated, in order.
+        policies: the names of the policies that were evaluated, in order.
         denials: the reasons for the denial; none if the request is allowed.
         warnings: the warnings for the user, including denials by policies in mode ``warn``.
         audited: denials by policies in mode ``audit``, which only appear in the audit log.
@@ -56,7 +56,7 @@ class ReviewResult:
 
     manifest: Manifest
     request: Mapping[str, Any]
-    asked: Sequence[str]
+    policies: Sequence[str]
     denials: Sequence[Message]
     warnings: Sequence[Message]
     audited: Sequence[Message]
@@ -169,7 +169,7 @@ def _combine(
     return ReviewResult(
         manifest=manifest,
         request=request,
-        asked=[result.policy.name for result in results],
+        policies=[result.policy.name for result in results],
         denials=phases[-1].denials,
         warnings=[message for verdict in verdicts for message in _list_warnings(verdict)],
         audited=list(_list_denials(results, "audit")),

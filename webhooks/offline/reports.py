@@ -66,7 +66,7 @@ def _result_to_dict(result: ReviewResult) -> dict[str, Any]:
         "name": request.get("name") or "",
         "operation": request["operation"],
         "verdict": result.verdict,
-        "asked": list(result.asked),
+        "policies": list(result.policies),
         "denials": _messages_to_dicts(result.denials, "message"),
         "warnings": _messages_to_dicts(result.warnings, "message"),
         "audited": _messages_to_dicts(result.audited, "message"),

@@ -50,7 +50,7 @@ def _build_rows(result: ReviewResult) -> Iterator[tuple[str, ...]]:
     first_cells = tuple(map(printable, (location, result.kind, result.name)))
     rows = [("denied", denial.policy or "-", denial.text) for denial in result.denials]
     if not rows:
-        reason = "" if result.asked or result.exemptions else _NO_POLICY
+        reason = "" if result.policies or result.exemptions else _NO_POLICY
         rows.append((result.verdict, ", ".join(result.changed_by), reason))
     rows += [(type_, message.policy, message.text) for type_, message in result.notes]
     for verdict, policy, text in rows:

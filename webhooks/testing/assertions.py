@@ -80,7 +80,7 @@ def describe(result: Result) -> str:
             lines += [f"  {name}:", *(f"  - {item}" for item in value)] if value else []
         elif value:
             lines.append(f"  {name}: {value}")
-    if not result.asked:
+    if not result.policies:
         lines.append("  no policy matched")
     return "\n".join(lines)
 

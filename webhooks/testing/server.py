@@ -59,7 +59,7 @@ class Result:
         warnings: the warnings for the user.
         audit: the annotations for the audit log.
         user: the user of a token, as in the response.
-        asked: the names of the policies that were evaluated, in order.
+        policies: the names of the policies that were evaluated, in order.
         failures: the failures of policies, which the response does not contain.
     """
 
@@ -72,7 +72,7 @@ class Result:
     warnings: list[str] = field(default_factory=list)
     audit: dict[str, str] = field(default_factory=dict)
     user: dict[str, Any] | None = None
-    asked: list[str] = field(default_factory=list)
+    policies: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
     @property
@@ -155,7 +155,7 @@ class Server:
             object=final_object if patch else None,
             warnings=list(dict.fromkeys(warning for phase in phases for warning in phase.warnings)),
             audit={key: value for phase in phases for key, value in phase.audit.items()},
-            asked=[policy for phase in phases for policy in phase.asked],
+            policies=[policy for phase in phases for policy in phase.policies],
             failures=[failure for phase in phases for failure in phase.failures],
         )
 
@@ -198,7 +198,7 @@ def _to_result(kind: Kind, response: JsonResponse, recorder: _Recorder) -> Resul
     else:
         result = Result(None, response.code, body["message"], body["reason"])
     failures = [f"{item.policy.name}: {item.failure}" for item in recorder.results if item.failure is not None]
-    return replace(result, asked=[item.policy.name for item in recorder.results], failures=failures)
+    return replace(result, policies=[item.policy.name for item in recorder.results], failures=failures)
 
 
 def _parse_admission(body: Any, _verdict: str) -> Result:
