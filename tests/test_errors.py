@@ -82,5 +82,6 @@ def test_a_missing_extra_names_the_command_that_installs_it() -> None:
     with pytest.raises(ModuleNotFoundError) as raised:
         import no_such_module  # noqa: F401
     assert str(missing_extra("--oidc-issuer", "oidc", raised.value)) == (
-        "--oidc-issuer requires the module no_such_module: pip install 'cluster-webhooks[oidc]'"
+        "--oidc-issuer requires the module no_such_module: install the extra oidc: pip install "
+        "'cluster-webhooks[oidc]', or '.[oidc]' in a clone"
     )

@@ -77,6 +77,20 @@ def test_the_fixture_takes_a_configuration(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*expected: denied", "*actual: allowed", "*- labels: no owner"])
 
 
+def test_a_missing_file_is_shown_without_the_frames_of_this_package(pytester: pytest.Pytester) -> None:
+    write_files(pytester, {"test_it.py": "def test_it(server):\n    server('lables.py')\n"})
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*LoadError: *lables.py: no such file or folder*"])
+    assert "loader.py" not in result.stdout.str()
+    assert "pytest_plugin.py" not in result.stdout.str()
+
+
+def test_an_exception_of_a_policy_file_is_shown(pytester: pytest.Pytester) -> None:
+    write_files(pytester, {"test_it.py": "def test_it(server):\n    server('labels.py')\n", "labels.py": "1 / 0"})
+    pytester.runpytest().stdout.fnmatch_lines(["*labels.py:1: ZeroDivisionError*"])
+
+
 def test_cases_of_a_configuration_need_no_policy_file(pytester: pytest.Pytester) -> None:
     cases = CASES.replace("cases:", "configuration: policies/webhooks.yaml\ncases:")
     warned = cases.replace("{outcome: denied, message: no owner}", "{outcome: allowed, warnings: ['labels: no owner']}")

@@ -138,4 +138,7 @@ def missing_extra(feature: str, extra: str, error: ImportError) -> Configuration
         extra: the name of the extra.
         error: the error of the import.
     """
-    return ConfigurationError(f"{feature} requires the module {error.name}: pip install 'cluster-webhooks[{extra}]'")
+    return ConfigurationError(
+        f"{feature} requires the module {error.name}: install the extra {extra}: pip install "
+        f"'cluster-webhooks[{extra}]', or '.[{extra}]' in a clone"
+    )

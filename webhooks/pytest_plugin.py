@@ -15,6 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from webhooks.testing import Server
     from webhooks.testing.cases import BoundCase
+    from webhooks.testing.server import Source
 
 _PATTERNS = ("*_cases.yaml", "cases/*.yaml")
 _API_GROUP = re.compile(rb"webhooks\.svc\.io/")
@@ -33,10 +34,19 @@ def server(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Server]]":
     The arguments are policies, policy files, or a configuration file: ``server("webhooks.yaml")``. Relative paths start
     from the folder of the test.
     """
+    from webhooks.errors import ConfigurationError
     from webhooks.testing import Server
 
     with ExitStack() as stack:
-        yield lambda *policies: stack.enter_context(Server(*policies, folder=request.path.parent))
+
+        def create_server(*policies: "Source") -> Server:
+            __tracebackhide__ = True
+            try:
+                return stack.enter_context(Server(*policies, folder=request.path.parent))
+            except ConfigurationError as error:  # the message has the location; frames of this package would hide it
+                raise error.with_traceback(None) from error.__cause__
+
+        yield create_server
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "CasesFile | None":

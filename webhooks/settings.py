@@ -129,7 +129,8 @@ class Settings:
         metavar="NAME",
     )
     token_file: Path | None = option(
-        None, "Require a bearer token from this file: lines of TOKEN,USER, or YAML with hashed tokens."
+        None,
+        "Require a bearer token from this file: lines of TOKEN,USER, or a YAML list of {token: TOKEN, user: USER}.",
     )
     oidc_issuer: str | None = option(None, "Require a bearer token of this OIDC issuer.", metavar="URL")
     oidc_audience: str | None = option(None, "Accept only OIDC tokens for this audience.")

@@ -244,7 +244,9 @@ def test_the_extra_is_needed(tmp_path: Path) -> None:
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
     assert result.returncode == 2
     assert result.stderr.startswith("webhooks: --tracing requires the module opentelemetry.sdk")
-    assert result.stderr.endswith(": pip install 'cluster-webhooks[tracing]'\n")
+    assert result.stderr.endswith(
+        ": install the extra tracing: pip install 'cluster-webhooks[tracing]', or '.[tracing]' in a clone\n"
+    )
 
 
 # A real server.

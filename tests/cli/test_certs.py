@@ -220,4 +220,5 @@ def test_errors_are_shown_after_the_certificates(folder: Path) -> None:
 
 def test_no_certificates_at_all() -> None:
     result = run("show")
-    assert (result.exit_code, result.stderr) == (2, "webhooks: certs: no such file or folder\n")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "webhooks: certs: no such file or folder\n"

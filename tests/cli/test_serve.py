@@ -11,7 +11,7 @@ import pytest
 from webhooks.settings import Limits, Settings, options
 
 from ..support.servers import SECONDS
-from .test_main import run
+from .test_main import run, run_installed
 
 HEAD = "apiVersion: webhooks.svc.io/v1alpha1\nkind: WebhookConfiguration\n"
 NAMES = [field.name for settings in (Settings, Limits) for field, _ in options(settings)]
@@ -50,6 +50,17 @@ def test_usage_errors(options: tuple[str, ...], message: str) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(("name", "value"), [("PORT", "x"), ("GRACE", "soon")])
+def test_errors_name_the_environment_variable(name: str, value: str) -> None:
+    result = run_installed("serve", "--policies", "x.py", **{f"WEBHOOKS_SERVE_{name}": value})
+    assert f"'--{name.lower()}' (from WEBHOOKS_SERVE_{name}): '{value}' is not a " in result.stderr
+
+
+def test_errors_name_a_plain_type() -> None:
+    result = run("serve", "--policies", "x.py", "--port", "x")
+    assert "Invalid value for '--port': 'x' is not a valid integer." in result.stderr
 
 
 def settings(folder: Path, *arguments: str, **environment: str) -> dict[str, Any]:

@@ -225,6 +225,23 @@ def test_files_that_are_not_configurations(folder: Path, text: str) -> None:
         config_file.read(file)
 
 
+def test_a_policy_file_is_not_a_configuration(folder: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"policies\.py: a policy file, not a configuration: .*--policies"):
+        config_file.read(folder / "policies.py")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("library: privileged", "policies[0].library: Forbidden: unknown field; use: library:NAME"),
+        ("{use: policies.py, name: a b}", 'policies[0].name: Invalid value: "a b": use letters, digits, '),
+        ("{use: policies.py:labelled, parameters: {exemptImages: a}}", '"a": must be a list, not a string: write [a]'),
+    ],
+)
+def test_remedies(folder: Path, entry: str, message: str) -> None:
+    assert message in "\n".join(errors(folder, f"policies:\n- {entry}\n"))
+
+
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),

@@ -38,7 +38,7 @@ def test_values_of_parameters_are_copies(folder: Path) -> None:
     assert configured.parameters["exempt_images"] == configured.operator_parameters["exempt_images"] == ["b"]
     configured.parameters["exempt_images"].append("d")
     assert configured.operator_parameters["exempt_images"] == ["b"]
-    with pytest.raises(ValueError, match="Expected `int`, got `str`"):
+    with pytest.raises(ValueError, match="must be an integer"):
         set_parameter(policy, "maxAge", "old")
 
 

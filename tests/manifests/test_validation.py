@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from webhooks import NoOpinion, TokenReview, authenticating
+from webhooks import NoOpinion, TokenReview, authenticating, bundled
 from webhooks.errors import ConfigurationError
 from webhooks.manifests.render import admission_webhooks
 from webhooks.manifests.target import Target, Version
@@ -17,6 +17,10 @@ from ..support.manifest_policies import admission_policy
 LOCALHOST = Target(reached_by="localhost", url="https://127.0.0.1:8443")
 OLD = Target(version=Version(1, 27))
 PODS = admission_policy("pods")
+
+
+def test_bundled_policies_are_named_as_in_options() -> None:
+    assert errors(Target(), bundled("protect_namespaces")).startswith("library:protect_namespaces: policy ")
 
 
 @authenticating
@@ -80,7 +84,8 @@ def test_invalid_targets(target: Target, message: str) -> None:
         (
             tokens,
             Target(),
-            "at an address in its flags, which cannot be a Service: give --url, or --reached-by localhost",
+            "policy 'tokens': API servers find authenticating policies by their flags, which cannot name a Service: "
+            "give --url or --reached-by localhost, or only admission: --only webhook-configurations",
         ),
         (admission_policy("pods", side_effects="some"), Target(), "it has side effects on dry runs"),
         (

@@ -75,7 +75,7 @@ def test_places(tmp_path: Path) -> None:
             "plugins: []",
             [
                 "1:1: apiVersion: Required value",
-                "1:1: kind: Required value",
+                '1:1: kind: Required value: must be "AdmissionConfiguration"',
                 "1:10: plugins: Required value: must not be empty",
             ],
         ),

@@ -224,6 +224,10 @@ BROKEN: dict[str, tuple[str, str]] = {
     "a list of resources": (decorated('@mutating(["pods"])'), "resources are required"),
     "a bad operation": (decorated('@validating("pods", operations=["create"])'), "operations must be"),
     "a bad selector": (decorated('@validating("pods", labels={"a": 5})'), ""),
+    "an unknown option": (
+        decorated('@validating("pods", operation=["CREATE"])'),
+        "TypeError: validating() got an unexpected keyword argument 'operation'; did you mean operations?",
+    ),
     "a bad timeout": (decorated("@authenticating(timeout=99)"), "policy 'policy': timeout must be"),
     "a bad on_error": (decorated('@image_policy(on_error="no")'), "policy 'policy': on_error must be"),
     "a bad signature": (decorated('@authorizing("pods")', "review, most"), "policy 'policy' must take the review"),
@@ -234,7 +238,7 @@ BROKEN: dict[str, tuple[str, str]] = {
     "a bad name": (called('.with_name("a b")'), "invalid policy name 'a b'"),
     "a parameter of the wrong type": (
         called('.bind(most="5")', "review, *, most: int"),
-        "policy 'policy', parameter 'most': Expected `int`, got `str`",
+        "policy 'policy', parameter 'most': must be an integer",
     ),
     "an unknown parameter": (
         called(".bind(more=5)", "review, *, most: int"),
@@ -250,7 +254,7 @@ BROKEN: dict[str, tuple[str, str]] = {
     ),
     "a default of the wrong type": (
         decorated('@validating("pods")', "review, *, most: int = None"),
-        "policy 'policy', parameter 'most': Expected `int`, got `null`",
+        "policy 'policy', parameter 'most': must be an integer, not null",
     ),
     "a type that is not there": (
         "from __future__ import annotations\n" + decorated('@validating("pods")', "review, *, most: Nowhere = 1"),

@@ -50,6 +50,10 @@ def test_a_port_in_use(workers: int) -> None:
     port = sockets.reviews[0].getsockname()[1]
     with pytest.raises(ConfigurationError, match=f"cannot listen on 127.0.0.1 port {port}: Address already in use"):
         Sockets("127.0.0.1", port, None, 2)
+    with pytest.raises(ConfigurationError, match=r"in use: give another port by --port$"):
+        Sockets("127.0.0.1", port)
+    with pytest.raises(ConfigurationError, match=r"in use: give another port by --ops-port$"):
+        Sockets("127.0.0.1", 0, port)
     close(sockets)
 
 

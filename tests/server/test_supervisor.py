@@ -251,7 +251,8 @@ def test_a_port_of_other_workers_is_in_use(server: Server, tmp_path: Path) -> No
     assert first_line == ""
     assert (second.returncode, errors) == (
         2,
-        f"webhooks: cannot listen on 127.0.0.1 port {server.port}: Address already in use\n",
+        f"webhooks: cannot listen on 127.0.0.1 port {server.port}: Address already in use: "
+        "give another port by --port\n",
     )
 
 

@@ -183,7 +183,10 @@ INVALID = {
     "a list": ("- a", ["1:1: Invalid value: a list: must be a mapping"]),
     "no apiVersion and kind": (
         "cases:\n  - {name: a, object: {}, expect: denied}",
-        ["1:1: apiVersion: Required value", "1:1: kind: Required value"],
+        [
+            '1:1: apiVersion: Required value: must be "webhooks.svc.io/v1alpha1"',
+            '1:1: kind: Required value: must be "PolicyCases"',
+        ],
     ),
     "another apiVersion and kind": (
         "apiVersion: webhooks.svc.io/v1\nkind: Pod\ncases: []",
@@ -240,7 +243,7 @@ INVALID = {
         case(*GOOD, "parameters: {labels: a, most: many}"),
         [
             "7:18: cases[0].parameters.labels: Forbidden: no policy has this parameter",
-            "7:35: cases[0].parameters.most: Invalid value: \"many\": policy 'labels': Expected `int`",
+            "7:35: cases[0].parameters.most: Invalid value: \"many\": policy 'labels': must be an integer",
         ],
     ),
     "a configuration of another type": (

@@ -82,7 +82,7 @@ def show(paths: tuple[Path, ...], output: str) -> None:
     inventory = Inventory.from_paths(paths or [Settings.certs_dir])
     if output == "json":
         click.echo(json.dumps([_to_json(entry) for entry in inventory.entries], indent=2))
-    else:
+    elif inventory.entries:
         click.echo("\n".join(_format_table(inventory.entries)))
     for error in inventory.errors:
         click.echo(f"webhooks: {error}", err=True)

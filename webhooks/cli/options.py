@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from webhooks.kube.durations import parse_duration
 from webhooks.settings import Limits, Option, Settings, options, without_none
@@ -46,6 +47,19 @@ class Duration(click.ParamType[float]):
         if not self._min <= seconds <= self._max:
             self.fail(f"{text!r} is not between {self._min:g}s and {self._max:g}s", param, ctx)
         return seconds
+
+
+class _Integer(click.IntRange):
+    name = "integer"  # in click's messages it would be "integer range"
+
+
+class _Option(click.Option):
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """Name the environment variable, if the value is from there."""
+        hint = super().get_error_hint(ctx)
+        if ctx is None or ctx.get_parameter_source(self.name) is not ParameterSource.ENVIRONMENT:
+            return hint
+        return f"{hint} (from {ctx.auto_envvar_prefix}_{self.name.upper()})"
 
 
 def server_options(command: C) -> C:
@@ -97,6 +111,7 @@ def _click_option(field: Field[Any], option: Option) -> Callable[[C], C]:
         show_default=default not in (None, (), False),
         metavar=option.metavar or None,
         help=option.help,
+        cls=_Option,
         **attributes,
     )
 
@@ -106,7 +121,7 @@ def _click_type(hint: Any, option: Option) -> Any:
     if typing.get_origin(hint) is typing.Literal:
         return click.Choice(typing.get_args(hint))
     if hint is int:
-        return click.IntRange(option.min, option.max)
+        return _Integer(option.min, option.max)
     if hint is float:
         return Duration(option.min, option.max)
     if hint is Path:

@@ -92,6 +92,10 @@ def read(file: Path) -> Configuration:
         ConfigurationError: the file is invalid; one line for each error. Policies are not loaded.
     """
     raw = strict_yaml.read_bytes(file)
+    if file.suffix == ".py":
+        raise ConfigurationError(
+            f"{file}: a policy file, not a configuration: give it by --policies, or list it in a configuration"
+        )
     document = strict_yaml.parse(raw, file)
     content = document.read(WebhookConfiguration, file.parent)
     server: Any = content.server

@@ -2,10 +2,10 @@
 
 import re
 import typing
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -23,6 +23,7 @@ from webhooks.kube.api_groups import MAX_TIMEOUT
 from webhooks.kube.label_selectors import Selector
 from webhooks.kube.resource_rules import Rule
 from webhooks.objects.image_references import ImageReference
+from webhooks.policy.model import check_name
 from webhooks.reviews.admission import OPERATIONS
 from webhooks.settings import Limits, Option, Settings, options, without_none
 
@@ -37,6 +38,13 @@ def _check_rule(text: str) -> str:
     except ConfigurationError as error:
         raise field_error("Invalid value", str(error), "") from None
     return text
+
+
+def _check_name(name: str) -> str:
+    try:
+        return check_name(name)
+    except ConfigurationError as error:
+        raise field_error("Invalid value", str(error).partition(": ")[2]) from None
 
 
 def _check_selector(selector: dict[str, Any]) -> dict[str, Any]:
@@ -137,6 +145,7 @@ class ExemptionEntry(Model):
 class PolicyEntry(Model):
     """A policy, or several policies of a file or folder."""
 
+    _remedies: ClassVar[Mapping[str, str]] = {"library": "use: library:NAME"}
     use: Annotated[
         str,
         Field(
@@ -145,9 +154,13 @@ class PolicyEntry(Model):
         ),
     ]
     name: Annotated[
-        str | None,
+        Annotated[
+            str,
+            AfterValidator(_check_name),
+            WithJsonSchema({"type": "string", "pattern": r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*$"}),
+        ]
+        | None,
         Field(
-            pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*$",
             description="Another name, so that a policy can be listed more than once.",
         ),
     ] = None

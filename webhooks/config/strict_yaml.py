@@ -17,6 +17,7 @@ import yaml
 from webhooks.config.document import Document, Node, Place, locate
 from webhooks.config.validation import FieldError, format_value
 from webhooks.errors import ConfigurationError, unreadable
+from webhooks.kube.yaml_reader import describe_syntax_error
 
 MAX_SIZE = 1024 * 1024  # bytes
 MAX_DEPTH = 100
@@ -77,7 +78,7 @@ def parse(raw: bytes, file: Path) -> Document:
     except _StrictYamlError as error:
         raise ConfigurationError(locate(file, error.message, error.place)) from None
     except yaml.MarkedYAMLError as error:
-        message = ": ".join(part for part in ("not YAML", error.context, error.problem) if part)
+        message = describe_syntax_error(error, _decode(raw))
         raise ConfigurationError(locate(file, message, _place(error.problem_mark or error.context_mark))) from None
     if builder.root is None or builder.root.tree is None:
         raise ConfigurationError(locate(file, "the file is empty"))

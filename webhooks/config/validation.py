@@ -9,7 +9,7 @@ import typing
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, WithJsonSchema
 from pydantic.alias_generators import to_camel
@@ -49,6 +49,7 @@ class FieldError:
 class Model(BaseModel):
     """Base class of models for configuration files. Types are strict, field names are in camel case."""
 
+    _remedies: ClassVar[Mapping[str, str]] = {}  # what to write instead of fields that do not exist, by their names
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
 
 
@@ -173,7 +174,7 @@ def _to_field_error(details: ErrorDetails, tree: Any, model: type[BaseModel]) ->
         return _convert_validator_error(path, typing.cast("ErrorKind", type_), value, context)
     match type_, context:
         case "missing", _:
-            return FieldError(path, "Required value")
+            return FieldError(path, "Required value", _describe_only_value(path, model))
         case "string_too_short" | "too_short", {"min_length": 1}:
             return FieldError(path, "Required value", "must not be empty")
         case "extra_forbidden", _:
@@ -226,11 +227,31 @@ def _to_path(steps: FieldPath, tree: Any, *, ends_in_name: bool) -> FieldPath:
 
 def _suggest_field(path: FieldPath, model: type[BaseModel]) -> str:
     """Suggest a field whose name is similar to that of an unknown one."""
-    models: Sequence[type[BaseModel]] = [model]
-    for step in path[:-1]:
-        models = _models_below(models, step)
+    models = _find_models(path[:-1], model)
+    for candidate in models:
+        if issubclass(candidate, Model) and path[-1] in candidate._remedies:
+            return f"; {candidate._remedies[str(path[-1])]}"
     similar = get_close_matches(str(path[-1]), sorted(_field_names(models)), n=1)
     return f"; did you mean {similar[0]}?" if similar else ""
+
+
+def _describe_only_value(path: FieldPath, model: type[BaseModel]) -> str:
+    """Return the detail for an absent field that has only one valid value; empty for other fields."""
+    annotations = [_annotations(candidate).get(str(path[-1])) for candidate in _find_models(path[:-1], model)]
+    values = {
+        value
+        for annotation in annotations
+        if typing.get_origin(annotation) is Literal
+        for value in typing.get_args(annotation)
+    }
+    return f"must be {format_value(*values)}" if len(values) == 1 else ""
+
+
+def _find_models(path: FieldPath, model: type[BaseModel]) -> Sequence[type[BaseModel]]:
+    models: Sequence[type[BaseModel]] = [model]
+    for step in path:
+        models = _models_below(models, step)
+    return models
 
 
 def _remove_nulls(tree: Any, models: Sequence[type[BaseModel]]) -> Any:

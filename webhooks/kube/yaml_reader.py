@@ -110,13 +110,21 @@ def _compose(text: str) -> yaml.Node | None:
     try:
         node: yaml.Node | None = _Composer(text).get_single_node()
     except yaml.MarkedYAMLError as error:
-        reason = ": ".join(part for part in ("not YAML", error.context, error.problem) if part)
         mark = error.problem_mark or error.context_mark
-        raise YamlError(reason, mark.line if mark is not None else 0) from None
+        raise YamlError(describe_syntax_error(error, text), mark.line if mark is not None else 0) from None
     except yaml.reader.ReaderError as error:
         line = text.encode()[: error.position].count(b"\n")
         raise YamlError(f"not text: {error.reason}", line) from None
     return node
+
+
+def describe_syntax_error(error: yaml.MarkedYAMLError, text: str) -> str:
+    """Return the reason why a text is not YAML."""
+    mark = error.problem_mark
+    lines = text.splitlines() if mark is not None else []
+    if mark is not None and mark.line < len(lines) and lines[mark.line][mark.column : mark.column + 1] == "\t":
+        return "not YAML: tabs are not allowed: indent with spaces"
+    return ": ".join(part for part in ("not YAML", error.context, error.problem) if part)
 
 
 class _Builder:

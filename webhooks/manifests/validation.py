@@ -10,6 +10,7 @@ from webhooks.kube.api_groups import MAX_TIMEOUT
 from webhooks.manifests.selectors import listed_namespaces
 from webhooks.manifests.target import MATCH_CONDITIONS, OLDEST_VERSION, STATIC_WEBHOOKS, Target
 from webhooks.manifests.webhook_configurations import Webhook, timeout_for
+from webhooks.policy.loader import describe_origin
 from webhooks.policy.model import AnyPolicy
 
 _DNS_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
@@ -52,8 +53,9 @@ def _check_target(policies: Sequence[AnyPolicy], target: Target) -> Iterator[str
     called_by_flag = [policy for policy in policies if policy.kind in _CALLED_BY_FLAG]
     if called_by_flag and target.url is None:
         yield (
-            f"{_describe(called_by_flag[0])}: the API server calls it at an address in its flags, which cannot be a "
-            "Service: give --url, or --reached-by localhost"
+            f"{_describe(called_by_flag[0])}: API servers find {called_by_flag[0].kind} policies by their flags, which "
+            "cannot name a Service: give --url or --reached-by localhost, or only admission: --only "
+            "webhook-configurations"
         )
     for name in set(target.failure_policies) - {policy.name for policy in policies}:
         yield f"--failure-policy {name}=...: there is no policy with this name"
@@ -154,4 +156,4 @@ def _check_timeouts(webhook: Webhook, target: Target) -> Iterator[str]:
 
 
 def _describe(policy: AnyPolicy) -> str:
-    return f"{policy.origin}: policy {policy.name!r}"
+    return f"{describe_origin(policy)}: policy {policy.name!r}"

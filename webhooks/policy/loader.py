@@ -1,6 +1,7 @@
 """Loads policies from files, folders, installed modules, and the bundled policies (``library:NAME``)."""
 
 import importlib.util
+import inspect
 import re
 import sys
 import traceback
@@ -13,12 +14,14 @@ from threading import current_thread, main_thread
 from types import CodeType, ModuleType
 
 from webhooks.errors import ConfigurationError, LoadError
+from webhooks.policy import decorators
 from webhooks.policy.model import AnyPolicy, Policy, collect_policies
 from webhooks.policy.registry import Registry
 
 LIBRARY = "library:"
 _MAX_SHOWN = 64  # characters of an invalid file name in a message
 _IN_MODULE = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
+_UNKNOWN_OPTION = re.compile(r"(?P<function>\w+)\(\) got an unexpected keyword argument '(?P<option>\w+)'")
 _IN_FILE = re.compile(r"(?P<file>.*\.py):(?P<name>[A-Za-z0-9_.-]+)")
 
 
@@ -97,6 +100,13 @@ def bundled_file(name: str) -> Path:
         hint = f"did you mean {similar[0]}? " if similar else ""
         raise LoadError(f"no bundled policy of that name: {hint}`webhooks library` lists them", path=f"{LIBRARY}{name}")
     return files[name]
+
+
+def describe_origin(policy: AnyPolicy) -> str:
+    """Return the place where a policy is defined, for messages: FILE:LINE, or ``library:NAME``."""
+    names = {str(path): name for name, path in bundled_files().items()}
+    name = names.get(policy.origin.path)
+    return str(policy.origin) if name is None else f"{LIBRARY}{name}"
 
 
 def bundled(name: str) -> AnyPolicy:
@@ -219,4 +229,14 @@ def _load_error(path: Path, error: BaseException) -> LoadError:
     frames = traceback.extract_tb(error.__traceback__)
     line = next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None)
     message = str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
-    return LoadError(" ".join(message.split()), path=str(path), line=line)
+    return LoadError(" ".join(message.split()) + _suggest_option(error), path=str(path), line=line)
+
+
+def _suggest_option(error: BaseException) -> str:
+    """Suggest an option of a decorator whose name is similar to that of an unknown one."""
+    call = _UNKNOWN_OPTION.fullmatch(str(error)) if isinstance(error, TypeError) else None
+    decorator = None if call is None else getattr(decorators, call["function"], None)
+    if call is None or decorator is None:
+        return ""
+    similar = get_close_matches(call["option"], inspect.signature(decorator).parameters, n=1)
+    return f"; did you mean {similar[0]}?" if similar else ""

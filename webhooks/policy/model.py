@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-import msgspec
-
 from webhooks.errors import ConfigurationError
 from webhooks.policy.exemptions import Exemption
 from webhooks.policy.matching import AccessMatch, AdmissionMatch, AnyMatch, ImageMatch
+from webhooks.policy.parameters import convert
 from webhooks.reviews.kinds import Kind
 from webhooks.reviews.outcomes import Allow, Authenticated, Deny, NoOpinion, Outcome, Patch, Replace, Unauthenticated
 
@@ -212,12 +211,11 @@ class Policy(Generic[R, O]):
         Raises:
             ValueError: the value has the wrong type.
         """
-        if type(value) is tuple:  # configuration has lists, but a default should be an immutable tuple
-            value = list(value)
         try:
-            return msgspec.convert(value, typing.get_type_hints(self.function).get(name, Any))
-        except (msgspec.ValidationError, NameError, TypeError, ValueError) as error:
+            type_ = typing.get_type_hints(self.function).get(name, Any)
+        except (NameError, TypeError) as error:
             raise ValueError(str(error)) from None
+        return convert(value, type_)
 
     def _convert(self, name: str, value: Any) -> Any:
         if name not in self.parameter_names:

@@ -1,5 +1,6 @@
 """The listening sockets of a server."""
 
+import errno
 import socket
 
 from webhooks.errors import ConfigurationError, reason_for
@@ -35,17 +36,23 @@ class Sockets:
         self.reviews = [bind(host, port, is_shared=is_shared)]
         port = self.reviews[0].getsockname()[1]
         self.reviews += [bind(host, port, is_shared=True) for _ in range(workers - 1)]
-        self.ops = None if ops_port is None else bind(host, ops_port, is_shared=False)
+        try:
+            self.ops = None if ops_port is None else bind(host, ops_port, is_shared=False, option="--ops-port")
+        except ConfigurationError:
+            for listener in self.reviews:
+                listener.close()
+            raise
         self.url = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 
-def bind(host: str, port: int, *, is_shared: bool) -> socket.socket:
+def bind(host: str, port: int, *, is_shared: bool, option: str = "--port") -> socket.socket:
     """Open a listening socket.
 
     Args:
         host: the address.
         port: the port; 0 for any free port.
         is_shared: whether other processes of this server listen on the same port.
+        option: the option that sets the port, for error messages.
 
     Raises:
         ConfigurationError: the address is not available.
@@ -59,6 +66,8 @@ def bind(host: str, port: int, *, is_shared: bool) -> socket.socket:
         listener.listen(_BACKLOG)
     except (OSError, OverflowError) as error:
         listener.close()
-        raise ConfigurationError(f"cannot listen on {host} port {port}: {reason_for(error)}") from None
+        is_port = isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES)
+        remedy = f": give another port by {option}" if is_port else ""
+        raise ConfigurationError(f"cannot listen on {host} port {port}: {reason_for(error)}{remedy}") from None
     listener.setblocking(False)
     return listener
