@@ -19,7 +19,7 @@ _SECCOMP_MODE_FILTER = 2
 
 # Instructions and return values of seccomp filters, which are classic BPF programs: see linux/filter.h and seccomp.h.
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_RETURNS = {"allow": 0x7FFF0000, "unknown": 0x00050000 | errno.ENOSYS, "refuse": 0x00050000 | errno.EPERM}
+_RETURNS = {"allow": 0x7FFF0000, "unknown": 0x00050000 | errno.ENOSYS, "deny": 0x00050000 | errno.EPERM}
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
 _X32_BIT = 0x40000000  # set in system call numbers of the x32 ABI
 _CLONE_THREAD = 0x00010000  # a flag of clone
@@ -68,14 +68,14 @@ def _forbid_processes() -> None:
     architecture, clone, clone3, fork_calls = _MACHINES[machine]
     instructions = [
         (_LOAD, _ARCHITECTURE, None, None),
-        (_JUMP_EQUAL, architecture, None, "refuse"),
+        (_JUMP_EQUAL, architecture, None, "deny"),
         (_LOAD, _NUMBER, None, None),
-        (_JUMP_AT_LEAST, _X32_BIT, "refuse", None),
-        *((_JUMP_EQUAL, number, "refuse", None) for number in fork_calls),
+        (_JUMP_AT_LEAST, _X32_BIT, "deny", None),
+        *((_JUMP_EQUAL, number, "deny", None) for number in fork_calls),
         (_JUMP_EQUAL, clone3, "unknown", None),  # a filter cannot read its flags; without it, libraries use clone
         (_JUMP_EQUAL, clone, None, "allow"),
         (_LOAD, _FIRST_ARGUMENT, None, None),
-        (_JUMP_ANY_BIT, _CLONE_THREAD, "allow", "refuse"),
+        (_JUMP_ANY_BIT, _CLONE_THREAD, "allow", "deny"),
     ]
     labels = list(_RETURNS)
     program = b""
