@@ -31,9 +31,7 @@ class Fake:
     closed: bool = False
     aborted: bool = False
 
-    @property
-    def certificate(self) -> None:
-        return None
+    certificate: bytes | None = None
 
     def close_gracefully(self) -> None:
         self.closed, self.since = True, time.monotonic()
@@ -191,6 +189,32 @@ def test_closed_connections_are_not_counted() -> None:
         port.connect(Fake("policies"))
     assert port.admit("10.0.0.3")
     assert other.aborted
+
+
+# Client certificates.
+
+
+def test_connections_of_untrusted_clients_are_closed() -> None:
+    port = Port()
+    trusted, untrusted, anonymous = Fake(certificate=b"good"), Fake(certificate=b"bad"), Fake()
+    port.connect(trusted, untrusted, anonymous)
+    port.table.close_untrusted(lambda certificate: certificate == b"good")
+    assert [client.aborted for client in (trusted, untrusted, anonymous)] == [False, True, False]
+    assert port.values("_closed") == {("untrusted",): 1}
+
+
+def test_clients_are_checked_after_a_handshake_that_was_in_progress() -> None:
+    port = Port()
+    handshakes = [Fake("tls", certificate=certificate) for certificate in (b"good", b"bad")]
+    later = Fake("tls", certificate=b"bad")  # its handshake verifies by the remaining CAs
+    port.connect(*handshakes)
+    port.table.close_untrusted(lambda certificate: certificate == b"good")
+    port.connect(later)
+    for client in (*handshakes, later):
+        assert not client.aborted
+        client.stage = "idle"
+        port.table.on_handshake(client)
+    assert [client.aborted for client in (*handshakes, later)] == [False, True, False]
 
 
 # Memory.

@@ -410,6 +410,7 @@ def has_failures(served: MountedServer, count: int) -> bool:
     return served.metric_values("webhooks_certificate_reload_failures_total") == {"": count}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_failed_reloads_are_counted_under_load(workers: int, tmp_path: Path) -> None:
     good = secret()

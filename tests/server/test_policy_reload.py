@@ -106,6 +106,7 @@ class Stream:
             self.failures.append(failure)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_two_mounted_files_are_reloaded_together_and_no_review_is_lost(workers: int, tmp_path: Path) -> None:
     entries = configuration("use: a.py", "use: b.py")
@@ -326,6 +327,7 @@ sys.addaudithook(count)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_start_reads_the_configuration_once(workers: int, tmp_path: Path) -> None:
     path, counts = tmp_path / "webhooks.yaml", tmp_path / "counts"

@@ -248,14 +248,14 @@ def test_no_review_is_lost_when_one_of_two_servers_stops(workers: int, tmp_path:
     options = ("--workers", workers, "--shutdown-delay", "500ms")
     with serving(tmp_path / "a", *options) as one, serving(tmp_path / "b") as other:
         service = Service(one, other)
-        callers = [Client(service.connect) for _ in range(4)]
-        with service.polling(), Load(callers).running() as load:
-            await_true(lambda: all(len(client.durations) > 20 for client in callers), "all clients get responses")
+        clients = [Client(service.connect) for _ in range(4)]
+        with service.polling(), Load(clients).running() as load:
+            await_true(lambda: all(len(client.durations) > 20 for client in clients), "all clients get responses")
             one.signal()
             assert one.wait() == 0
-            before = [len(client.durations) for client in callers]
+            before = [len(client.durations) for client in clients]
             await_true(
-                lambda: all(len(client.durations) > count + 20 for client, count in zip(callers, before, strict=True)),
+                lambda: all(len(client.durations) > count + 20 for client, count in zip(clients, before, strict=True)),
                 "all clients get responses from the other server",
             )
         print(f"{load.answered} reviews, {workers} workers")
