@@ -98,7 +98,7 @@ class PolicyReloader:
         return latest
 
     def _reload(self) -> list[AnyPolicy]:
-        logger.info("policies have changed and are loaded")
+        logger.info("files of policies have changed: loading the policies")
         self._failing.set(1)  # until the result is known, which may take long
         if self._configuration is not None:
             before, latest = self._configuration, self._latest
