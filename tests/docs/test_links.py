@@ -1,10 +1,11 @@
 """Links lead to pages and headings that exist, and the index leads to every page."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from ..support.pages import DOCS, PAGES, ROOT, anchors, links, page_id
+from ..support.pages import DOCS, PAGES, ROOT, anchors, links, page_id, prose
 
 LINKED = (*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "certs/README.md")))
 
@@ -29,3 +30,14 @@ def test_headings_of_a_page_differ() -> None:
             line for line in page.read_text().split("```")[::2] for line in line.splitlines() if line[:1] == "#"
         ]
         assert len(headings) == len(anchors(page)), page_id(page)
+
+
+WRITTEN = [page for page in DOCS.rglob("*.md") if page.name != "bundled-policies.md"]
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=page_id)
+def test_lines_of_prose_are_short(page: Path) -> None:
+    """Tables, generated text and lines that are one long link are exempt."""
+    text = re.sub(r"<!-- generated: (\S+) -->.*?<!-- /generated: \1 -->", "", prose(page), flags=re.DOTALL)
+    lines = [line for line in text.splitlines() if len(line) > 120 and not line.startswith(("|", "!"))]
+    assert [line for line in lines if " " in re.sub(r"\[.*?\]\(.*?\)", "", line).strip()] == []

@@ -14,11 +14,13 @@ WALKED = (
     *(
         DOCS / f"{page}.md"
         for page in (
+            "guides/certificates",
             "guides/ci",
             "guides/configuration",
             "guides/from-gatekeeper",
             "guides/from-kopf",
             "guides/from-kyverno",
+            "guides/manifests",
             "guides/offline-review",
             "guides/rate-limits",
             "tutorial",
