@@ -109,6 +109,7 @@ def count_allowed(server: Server, events: int) -> int:
 
 
 @needs_redis
+@pytest.mark.slow
 @pytest.mark.parametrize(("servers", "workers"), [(2, 1), (1, 2)])
 def test_processes_share_one_budget(tmp_path: Path, servers: int, workers: int) -> None:
     with RedisServer() as redis, serving_limits(redis, tmp_path, servers, "--workers", workers) as running:

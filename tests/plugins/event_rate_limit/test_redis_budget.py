@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -12,15 +11,12 @@ from typing import Any
 import pytest
 import uvloop
 
-from webhooks import certificates
-from webhooks.errors import ConfigurationError
 from webhooks.observability.metrics import MetricRegistry
 from webhooks.plugins.event_rate_limit import redis_budget
 from webhooks.plugins.event_rate_limit.redis_budget import RedisBudget
 from webhooks.plugins.event_rate_limit.token_bucket import Limit
 
 from ...support.redis_server import RedisServer, needs_redis, redis_settings, run
-from ...support.servers import await_true, free_port
 
 MOST = 2**31 - 1
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
@@ -414,59 +410,20 @@ def test_a_closed_budget_is_local(server: RedisServer, caplog: pytest.LogCapture
 
 
 @needs_redis
-@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
-def test_urls_and_credentials(tmp_path: Path, loop: Any) -> None:
-    pair = certificates.ensure(tmp_path, names=["localhost", "127.0.0.1"])
-    files = ("--tls-cert-file", pair.certificate, "--tls-key-file", pair.key, "--tls-ca-cert-file", pair.ca)
-    password = tmp_path / "password"
-    password.write_text(f"{SECRET}\n")
-    tls_port = free_port()
-    options = ("--requirepass", SECRET, "--tls-port", tls_port, *files, "--tls-auth-clients", "no")
-
-    async def scenario(url: str, **fields: str) -> None:
-        async with lab(url, folder=tmp_path, **fields) as own:
-            assert await own.shared()
-
-    with RedisServer(*options) as server:
-        rights = ("~{events}:*", "+eval", "+evalsha", "+get", "+set", "+time")
-        server.request("ACL", "SETUSER", "limits@a", "on", f">{SECRET}", *rights, password=SECRET)
-        tls = {"caFile": "ca.pem"}
-        for url, fields, database in (
-            (server.url, {}, 0),
-            (f"{server.url}/3", {}, 3),
-            (f"unix://{server.path}", {}, 0),
-            (f"unix://{server.path}?db=7", {}, 7),
-            (f"rediss://127.0.0.1:{tls_port}", tls, 0),
-            (f"rediss://localhost:{tls_port}/5", tls, 5),
-            (f"redis://default@127.0.0.1:{server.port}", {}, 0),
-            (f"redis://limits%40a@localhost:{server.port}", {}, 0),
-        ):
-            server.request("FLUSHALL", password=SECRET)
-            run(lambda url=url, fields=fields: scenario(url, passwordFile="password", **fields), loop)
-            kept = server.request("INFO", "keyspace", password=SECRET)
-            assert f"db{database}:keys=2," in kept, url
-
-
-@needs_redis
 def test_secrets_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     password = tmp_path / "password"
     password.write_text(SECRET)
-    reasons = {
-        ("--requirepass", "another"): "authentication failed: WRONGPASS",
-        (): "authentication failed: ERR",  # the server has no password
-        ("--rename-command", "AUTH", ""): "authentication failed: ERR",  # the full message would contain the password
-    }
-    for options, reason in reasons.items():
-        with RedisServer(*options) as server:
-            own = Lab(server.url, folder=tmp_path, passwordFile="password")
+    # Without a command AUTH, the reply of the server contains the password.
+    with RedisServer("--rename-command", "AUTH", "") as server:
+        own = Lab(server.url, folder=tmp_path, passwordFile="password")
 
-            async def scenario(own: Lab = own) -> None:
-                assert not await own.shared()
-                await own.budget.close()
+        async def scenario() -> None:
+            assert not await own.shared()
+            await own.budget.close()
 
-            run(scenario)
-            assert lines(caplog)[-1] == UNAVAILABLE + reason
+        run(scenario)
+    assert lines(caplog) == [f"{UNAVAILABLE}authentication failed: ERR"]
     assert SECRET not in caplog.text
 
 
@@ -489,68 +446,3 @@ def test_the_password_is_read_for_each_attempt(
     with RedisServer("--requirepass", SECRET) as server:
         run(lambda: scenario(server))
     assert lines(caplog) == [f"{UNAVAILABLE}authentication failed: WRONGPASS", AVAILABLE]
-
-
-@needs_redis
-def test_a_server_with_an_untrusted_certificate_is_unavailable(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    pair = certificates.issue(tmp_path / "theirs", names=["127.0.0.1"])
-    certificates.issue(tmp_path / "ours", names=["127.0.0.1"])
-    tls_port = free_port()
-    files = ("--tls-cert-file", pair.certificate, "--tls-key-file", pair.key, "--tls-ca-cert-file", pair.ca)
-
-    async def scenario(url: str, **fields: str) -> None:
-        async with lab(url, folder=tmp_path, **fields) as own:
-            await own.until(lambda: own.up == 0)
-            assert not await own.shared()
-
-    with RedisServer("--tls-port", tls_port, *files, "--tls-auth-clients", "no") as server:
-        run(lambda: scenario(f"rediss://127.0.0.1:{tls_port}", caFile="ours/ca.pem"))
-        run(lambda: scenario(f"rediss://localhost:{tls_port}", caFile="theirs/ca.pem"))
-        run(lambda: scenario(f"redis://127.0.0.1:{tls_port}"))
-        run(lambda: scenario(f"rediss://127.0.0.1:{server.port}", caFile="theirs/ca.pem"))
-    unknown, other_name, *_ = messages = lines(caplog)
-    assert "self-signed certificate in certificate chain" in unknown
-    assert "certificate is not valid for 'localhost'" in other_name
-    assert len(messages) == 4
-
-
-@needs_redis
-def test_the_owner_of_the_keys_in_a_cluster_is_used(caplog: pytest.LogCaptureFixture) -> None:
-    ports = free_port(), free_port()
-    nodes = [RedisServer("--cluster-enabled", "yes", "--cluster-port", port) for port in ports]
-    with nodes[0] as owner, nodes[1] as other:
-        owner.request("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-        other.request("CLUSTER", "MEET", "127.0.0.1", owner.port, ports[0])
-        await_true(lambda: "cluster_state:ok" in other.request("CLUSTER", "INFO"), "a cluster")
-
-        async def scenario() -> None:
-            async with lab(other.url, limit(1, 1), limit(1, 1)) as own:
-                assert await own.take() == [0, 0]
-                assert all(await own.take())
-
-        run(scenario)
-    assert not lines(caplog)
-
-
-def test_the_parser_requires_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "hiredis", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'cluster-webhooks\[redis\]'"):
-        Lab("redis://127.0.0.1")
-
-
-@pytest.mark.parametrize(
-    ("url", "fields", "message"),
-    [
-        ("redis://a", {"passwordFile": "none"}, "none: cannot be read: No such file or directory"),
-        ("redis://a", {"passwordFile": "latin"}, "latin: cannot be read: "),
-        ("rediss://a", {"caFile": "none"}, "none: cannot be read: No such file or directory"),
-        ("rediss://a", {"caFile": "latin"}, "latin: must contain CA certificates"),
-    ],
-)
-def test_invalid_files_are_reported_at_once(tmp_path: Path, url: str, fields: dict[str, str], message: str) -> None:
-    (tmp_path / "latin").write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigurationError) as raised:
-        Lab(url, folder=tmp_path, **fields)
-    assert str(raised.value).startswith(f"{tmp_path}/{message}")
