@@ -16,7 +16,10 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "explanation" / "reliability.md"
 ITEMS = range(1, 26)
 REDIS = 23  # is covered by other tests, which have only one size
-REDIS_TESTS = [f"tests/plugins/event_rate_limit/{name}.py" for name in ("test_redis_budget", "test_configure")]
+REDIS_TESTS = [
+    f"tests/plugins/event_rate_limit/{name}.py"
+    for name in ("test_redis_budget", "test_redis_connector", "test_configure")
+]
 
 
 def main() -> int:
