@@ -52,7 +52,7 @@ DECORATORS: dict[str, Callable[..., Any]] = {
 }
 
 
-def answer(path: str, *policies: AnyPolicy, body: bytes | None = None, query: bytes = b"") -> JsonResponse:
+def post(path: str, *policies: AnyPolicy, body: bytes | None = None, query: bytes = b"") -> JsonResponse:
     """Return the response of an endpoint."""
     endpoint = build_reviews(policies).endpoint(path)
 
@@ -126,7 +126,7 @@ def policy_for(path: str, outcome: Any, *, is_async: bool = False, **options: An
     ],
 )
 def test_verdicts(path: str, outcome: Any, expected: Any, is_async: bool) -> None:
-    result = parsed(path, answer(path, policy_for(path, outcome, is_async=is_async)))
+    result = parsed(path, post(path, policy_for(path, outcome, is_async=is_async)))
     assert {name: result.get(name) for name in expected} == expected
 
 
@@ -141,7 +141,7 @@ def test_verdicts(path: str, outcome: Any, expected: Any, is_async: bool) -> Non
     ],
 )
 def test_no_policies(path: str, expected: tuple[str, bool]) -> None:
-    result = parsed(path, answer(path))
+    result = parsed(path, post(path))
     assert result[expected[0]] is expected[1]
     assert not result.get("denied")
 
@@ -152,10 +152,10 @@ def test_one_policy_alone() -> None:
         policy_for("/admission/validate", Deny("second")).with_name("second"),
     ]
     body = encode_body(BODIES["/admission/validate"])
-    reply = answer("/admission/validate/second", *policies, body=body)
-    assert json.loads(reply.body)["response"]["status"]["message"] == "second"
+    response = post("/admission/validate/second", *policies, body=body)
+    assert json.loads(response.body)["response"]["status"]["message"] == "second"
     other = encode_body(admission_body("CREATE", pod(), resource="v1/nodes"))
-    assert json.loads(answer("/admission/validate/second", *policies, body=other).body)["response"]["allowed"] is True
+    assert json.loads(post("/admission/validate/second", *policies, body=other).body)["response"]["allowed"] is True
 
 
 def test_one_policy_alone_by_its_name_in_dns() -> None:
@@ -164,8 +164,8 @@ def test_one_policy_alone_by_its_name_in_dns() -> None:
     names = ("Owner_Label", "two_words", "two-words")
     policies = [policy_for("/admission/validate", Deny(name)).with_name(name) for name in names]
     for path, name in [*((name, name) for name in names), ("owner-label", "Owner_Label")]:
-        reply = json.loads(answer(f"/admission/validate/{path}", *policies, body=body).body)
-        assert reply["response"]["status"]["message"] == name
+        response = json.loads(post(f"/admission/validate/{path}", *policies, body=body).body)
+        assert response["response"]["status"]["message"] == name
 
 
 # Failures of policies.
@@ -206,8 +206,8 @@ def assert_failed(path: str, response: JsonResponse, code: int = 500) -> None:
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("failure", FAILURES)
 def test_failures(failure: str, path: str, is_async: bool) -> None:
-    reply = answer(path, policy_for(path, FAILURES[failure], is_async=is_async))
-    assert_failed(path, reply)
+    response = post(path, policy_for(path, FAILURES[failure], is_async=is_async))
+    assert_failed(path, response)
 
 
 @pytest.mark.parametrize(
@@ -223,13 +223,13 @@ def test_failures(failure: str, path: str, is_async: bool) -> None:
     ],
 )
 def test_outcomes_of_another_kind(path: str, outcome: Any) -> None:
-    assert_failed(path, answer(path, policy_for(path, outcome)))
+    assert_failed(path, post(path, policy_for(path, outcome)))
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("is_async", [False, True])
 def test_failures_that_deny(path: str, is_async: bool) -> None:
-    result = parsed(path, answer(path, policy_for(path, ValueError(SECRET), is_async=is_async, on_error="deny")))
+    result = parsed(path, post(path, policy_for(path, ValueError(SECRET), is_async=is_async, on_error="deny")))
     assert result.get("allowed", False) is result.get("authenticated", False) is False
     if path == "/authorize":
         assert result["denied"] is True
@@ -238,14 +238,14 @@ def test_failures_that_deny(path: str, is_async: bool) -> None:
 
 @pytest.mark.parametrize("path", ["/admission/mutate", "/admission/validate", "/images"])
 def test_ignored_failures_are_noted(path: str) -> None:
-    result = parsed(path, answer(path, policy_for(path, ValueError(SECRET), on_error="allow")))
+    result = parsed(path, post(path, policy_for(path, ValueError(SECRET), on_error="allow")))
     assert result["allowed"] is True
     assert result["auditAnnotations"] == {"policy.failed": "ignored"}
     assert path == "/images" or result["warnings"] == ["policy 'policy' failed and was ignored"]
 
 
 def test_authorizers_whose_failure_is_ignored_have_no_opinion() -> None:
-    result = parsed("/authorize", answer("/authorize", policy_for("/authorize", ValueError(), on_error="allow")))
+    result = parsed("/authorize", post("/authorize", policy_for("/authorize", ValueError(), on_error="allow")))
     assert result == {"allowed": False, "reason": "policy 'policy' failed"}
 
 
@@ -262,7 +262,7 @@ def sleeping(path: str, **options: Any) -> AnyPolicy:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_policy_that_times_out(path: str) -> None:
-    assert_failed(path, answer(path, sleeping(path, timeout=0.01)), code=504)
+    assert_failed(path, post(path, sleeping(path, timeout=0.01)), code=504)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_a_policy_that_times_out(path: str) -> None:
 )
 def test_the_timeout_of_the_client(query: bytes, seconds: float) -> None:
     started = time.monotonic()
-    assert_failed("/images", answer("/images", sleeping("/images"), query=query))
+    assert_failed("/images", post("/images", sleeping("/images"), query=query))
     assert time.monotonic() - started < seconds + 0.2
 
 
@@ -280,7 +280,7 @@ def test_the_timeout_of_the_client(query: bytes, seconds: float) -> None:
 )
 def test_an_invalid_timeout(query: bytes) -> None:
     """The policy's own timeout applies."""
-    assert_failed("/images", answer("/images", sleeping("/images", timeout=0.05), query=query))
+    assert_failed("/images", post("/images", sleeping("/images", timeout=0.05), query=query))
 
 
 # Internal errors, and bodies that are not reviews.
@@ -296,13 +296,13 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_an_internal_error(path: str, broken: None) -> None:
-    reply = answer(path)
-    assert SECRET not in reply.body.decode()
+    response = post(path)
+    assert SECRET not in response.body.decode()
     if path.startswith("/admission"):
-        status = parsed(path, reply)["status"]
+        status = parsed(path, response)["status"]
         assert (status["code"], status["reason"]) == (500, "InternalError")
     else:
-        assert reply.code == 500
+        assert response.code == 500
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -313,19 +313,19 @@ def test_an_error_of_a_decoder(path: str, monkeypatch: pytest.MonkeyPatch) -> No
     endpoint = build_reviews([]).endpoint(path)
     assert isinstance(endpoint, Endpoint)
     monkeypatch.setattr(endpoint._codec, "decode", explode)
-    reply = endpoint.answer(encode_body(BODIES[path]), b"")
-    assert isinstance(reply, JsonResponse)
-    assert reply.code == (200 if path.startswith("/admission") else 500)
-    assert b'"allowed":true' not in reply.body
-    assert SECRET not in reply.body.decode()
+    response = endpoint.answer(encode_body(BODIES[path]), b"")
+    assert isinstance(response, JsonResponse)
+    assert response.code == (200 if path.startswith("/admission") else 500)
+    assert b'"allowed":true' not in response.body
+    assert SECRET not in response.body.decode()
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_bodies_that_are_not_reviews(path: str) -> None:
     for body in (b"", b"{", b"[]", b'{"kind":"AdmissionReview","apiVersion":"v1","request":{}}'):
-        reply = answer(path, body=body)
-        status = json.loads(reply.body)
-        assert (reply.code, status["kind"], status["code"], status["reason"]) == (400, "Status", 400, "BadRequest")
+        response = post(path, body=body)
+        status = json.loads(response.body)
+        assert (response.code, status["kind"], status["code"], status["reason"]) == (400, "Status", 400, "BadRequest")
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -341,14 +341,14 @@ def test_bodies_that_are_not_reviews(path: str) -> None:
 )
 def test_malformed_reviews(path: str, more: bytes, code: int, reason: str) -> None:
     """The reason matches the code: clients use either."""
-    reply = answer(path, body=encode_body(BODIES[path]).strip().removesuffix(b"}") + b"," + more)
+    response = post(path, body=encode_body(BODIES[path]).strip().removesuffix(b"}") + b"," + more)
     if path.startswith("/admission"):
-        response = json.loads(reply.body)["response"]
-        assert (reply.code, response["uid"], response["allowed"]) == (200, BODIES[path]["request"]["uid"], False)
-        status = response["status"]
+        denial = json.loads(response.body)["response"]
+        assert (response.code, denial["uid"], denial["allowed"]) == (200, BODIES[path]["request"]["uid"], False)
+        status = denial["status"]
     else:
-        assert reply.code == code
-        status = json.loads(reply.body)
+        assert response.code == code
+        status = json.loads(response.body)
     assert (status["code"], status["reason"]) == (code, reason)
 
 
@@ -361,7 +361,7 @@ def test_fields_that_no_policy_reads_must_be_json(value: bytes) -> None:
         return Allow()
 
     body = encode_body(BODIES["/admission/validate"]).replace(b'"registry.k8s.io/app:1"', value)
-    response = json.loads(answer("/admission/validate", reads_nothing, body=body).body)["response"]
+    response = json.loads(post("/admission/validate", reads_nothing, body=body).body)["response"]
     assert (response["allowed"], response["status"]["code"]) == (False, 400)
 
 
@@ -398,7 +398,7 @@ def test_fields_of_a_wrong_type_are_malformed(request_: dict[str, Any]) -> None:
         return Allow()
 
     body = encode_body(admission_body("CREATE", **{"obj": pod(), **request_}))
-    response = json.loads(answer("/admission/validate", reads, body=body).body)["response"]
+    response = json.loads(post("/admission/validate", reads, body=body).body)["response"]
     assert response["allowed"] is False
     assert response["status"]["code"] in (400, 422)
 

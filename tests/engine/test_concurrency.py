@@ -118,20 +118,20 @@ def test_an_overloaded_server(tmp_path: Path) -> None:
     with (
         serving(tmp_path, "--max-in-flight", 1, "--max-queue", 1) as server,
         Gate() as gate,
-        server.connect() as flying,
+        server.connect() as running,
         server.connect() as queued,
         server.connect() as other,
     ):
-        flying.request("POST", path, gate.review("waits"))
+        running.request("POST", path, gate.review("waits"))
         gate.await_policy()
         queued.request("POST", f"{path}?timeout=1s", review())
         assert queued.is_silent()
-        reply = other.post(path, review())
-        assert (reply.status, reply.headers["retry-after"], reply.closes) == (429, "1", False)
+        rejected = other.post(path, review())
+        assert (rejected.status, rejected.headers["retry-after"], rejected.closes) == (429, "1", False)
         assert other.post("/audit", b'{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":[]}').status == 200
         late = queued.reply()
         response = late.json()["response"]
         assert (late.status, response["allowed"], response["status"]["code"]) == (200, False, 503)
         gate.open()
-        assert flying.reply().json()["response"]["allowed"] is True
+        assert running.reply().json()["response"]["allowed"] is True
         assert other.post(path, review()).json()["response"]["allowed"] is True

@@ -146,14 +146,14 @@ def test_a_malformed_review_is_never_allowed(kind: Kind, runner: Runner, part: s
     where = "object" if part == "metadata" else part
     body = encode_body(admission_body("UPDATE", **{where: "PART"})).replace(b'"PART"', text.encode())
 
-    def answer(review: Any) -> Any:
+    def function(review: Any) -> Any:
         read(review)
         return Allow()
 
     for on_error in on_errors(kind):
         policies = [
             runner.make(kind, returning(Allow()), name="first"),
-            runner.make(kind, answer, on_error=on_error),
+            runner.make(kind, function, on_error=on_error),
             runner.make(kind, returning(Deny("no")), name="last"),
         ]
         with pytest.raises(MalformedReview):
@@ -194,11 +194,11 @@ def test_an_inline_policy_and_one_in_a_thread_are_decided_together() -> None:
     threads: dict[str, bool] = {}
 
     def policy(name: str) -> AnyPolicy:
-        def answer(review: Any) -> Deny:
+        def function(review: Any) -> Deny:
             threads[name] = threading.current_thread() is threading.main_thread()
             return Deny(name)
 
-        return THREAD.make("validating", answer, name=name)
+        return THREAD.make("validating", function, name=name)
 
     slow, quick = policy("slow"), policy("quick")
     dispatcher = build_dispatcher(slow, quick)

@@ -389,7 +389,7 @@ def test_a_coroutine_past_its_deadline_is_cancelled() -> None:
 @pytest.mark.parametrize("ending", [None, ValueError("late"), SystemExit(1)], ids=repr)
 def test_a_coroutine_that_ignores_cancellation_is_not_awaited(ending: BaseException | None) -> None:
     release = asyncio.Event()
-    ended = asyncio.Event()
+    finished = asyncio.Event()
 
     async def policy(review: Any) -> Decision:
         while not release.is_set():
@@ -397,7 +397,7 @@ def test_a_coroutine_that_ignores_cancellation_is_not_awaited(ending: BaseExcept
                 await release.wait()
             except asyncio.CancelledError:
                 continue
-        ended.set()
+        finished.set()
         if ending is not None:
             raise ending
         return Allow()
@@ -407,9 +407,9 @@ def test_a_coroutine_that_ignores_cancellation_is_not_awaited(ending: BaseExcept
     async def scenario() -> None:
         result = await Lab(policy_).run(policy_, within=SOON)
         assert isinstance(result.failure, PolicyTimeout)
-        assert not ended.is_set()
+        assert not finished.is_set()
         release.set()
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(finished.wait(), 5)
         await asyncio.sleep(0)
 
     asyncio.run(scenario())
@@ -423,7 +423,7 @@ def test_a_coroutine_whose_review_was_cancelled_is_cancelled() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            seen.append("ended")
+            seen.append("closed")
         return Allow()
 
     policy_ = make(policy)
@@ -436,7 +436,7 @@ def test_a_coroutine_whose_review_was_cancelled_is_cancelled() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         await asyncio.sleep(0)
-        assert seen == ["ended"]
+        assert seen == ["closed"]
 
     asyncio.run(scenario())
 

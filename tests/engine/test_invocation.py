@@ -38,7 +38,7 @@ from ..support.policies import (
 
 class Unspeakable(Exception):
     def __str__(self) -> str:
-        raise RuntimeError("not to be told")
+        raise RuntimeError("cannot be formatted")
 
 
 class Unusual(BaseException):
@@ -92,11 +92,11 @@ RAISED: list[type[BaseException]] = [
 @every_kind
 @pytest.mark.parametrize("error", RAISED, ids=[type.__repr__(error) for error in RAISED])
 def test_any_exception_is_a_failure_of_the_policy(kind: Kind, runner: Runner, error: type[BaseException]) -> None:
-    def answer(review: Any) -> Any:
+    def function(review: Any) -> Any:
         raise error("hush")
 
     for on_error in on_errors(kind):
-        verdict = runner.decide(REVIEWS[kind], runner.make(kind, answer, on_error=on_error))
+        verdict = runner.decide(REVIEWS[kind], runner.make(kind, function, on_error=on_error))
         assert_failure(kind, on_error, verdict)
         assert isinstance(verdict.results[0].failure, PolicyFailure)
         assert verdict.results[0].failure.__cause__ is not None

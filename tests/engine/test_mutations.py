@@ -47,11 +47,11 @@ from ..support.policies import (
 )
 
 
-def changed(*answers: Function, obj: Any = None) -> Json:
-    """The object as the caller would store it after these policies."""
+def mutate(*functions: Function, obj: Any = None) -> Json:
+    """Return the response of mutating policies, with the object that an API server would store."""
     body = admission_body(obj=pod() if obj is None else obj)
     review = admission_codec.CODEC.decode(encode_body(body))
-    verdict = decide(review, *mutators(*answers), inline=True)
+    verdict = decide(review, *mutators(*functions), inline=True)
     response = accept_admission(body, encode_response("mutating", review, verdict), mutating=True)
     assert response["allowed"]
     return response
@@ -60,13 +60,13 @@ def changed(*answers: Function, obj: Any = None) -> Json:
 def labelling(key: str, value: str = "") -> Function:
     """Sets a label: to the value, or to the labels it sees."""
 
-    def answer(review: Any) -> Replace:
+    def function(review: Any) -> Replace:
         obj = review.object
         labels = obj["metadata"].setdefault("labels", {})
         labels[key] = value or ",".join(labels)
         return Replace(obj)
 
-    return answer
+    return function
 
 
 def patching(*operations: Json) -> Function:
@@ -84,8 +84,8 @@ def test_each_mutator_sees_the_object_of_the_previous_one(runner: Runner) -> Non
     def contain(review: Any) -> Patch:
         return Patch([add("/spec/containers/-", {"name": "side", "image": "x"})])
 
-    answers = [labelling("a", "1"), see, labelling("b"), contain, see]
-    policies = [runner.make("mutating", answer, name=f"p{number}") for number, answer in enumerate(answers)]
+    functions = [labelling("a", "1"), see, labelling("b"), contain, see]
+    policies = [runner.make("mutating", function, name=f"p{number}") for number, function in enumerate(functions)]
     body = admission_body(obj=pod())
     verdict = runner.decide(admission_codec.CODEC.decode(encode_body(body)), *policies)
     assert seen == [({"a": "1"}, "web", ["app"]), ({"a": "1", "b": "a"}, "web", ["app", "side"])]
@@ -119,8 +119,8 @@ def test_changes_to_a_copy_do_not_reach_other_policies(kind: Kind, runner: Runne
         return Allow()
 
     policies = [
-        runner.make(kind, answer, name=f"p{number}", on_error="allow")
-        for number, answer in enumerate([vandalize, see, fail, see])
+        runner.make(kind, function, name=f"p{number}", on_error="allow")
+        for number, function in enumerate([vandalize, see, fail, see])
     ]
     review = admission_review("UPDATE", before, old=before)
     verdict = runner.decide(review, *policies)
@@ -131,7 +131,7 @@ def test_changes_to_a_copy_do_not_reach_other_policies(kind: Kind, runner: Runne
 
 
 def test_changes_are_merged_into_one_diff() -> None:
-    response = changed(labelling("a", "1"), labelling("a", "2"), labelling("b", "3"))
+    response = mutate(labelling("a", "1"), labelling("a", "2"), labelling("b", "3"))
     assert response["operations"] == [add("/metadata/labels", {"a": "2", "b": "3"})]
 
 
@@ -141,12 +141,12 @@ def test_a_change_that_is_undone_sends_no_patch() -> None:
         del obj["metadata"]["labels"]
         return Replace(obj)
 
-    assert "patch" not in changed(labelling("a", "1"), unlabel)
-    assert "patch" not in changed(labelling("a", "1"), patching({"op": "remove", "path": "/metadata/labels"}))
+    assert "patch" not in mutate(labelling("a", "1"), unlabel)
+    assert "patch" not in mutate(labelling("a", "1"), patching({"op": "remove", "path": "/metadata/labels"}))
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "function",
     [
         lambda review: Allow(),
         lambda review: Replace(review.object),
@@ -160,10 +160,10 @@ def test_a_change_that_is_undone_sends_no_patch() -> None:
         lambda review: Patch([{"op": "replace", "path": "", "value": pod()}]),
     ],
 )
-def test_no_change_sends_no_patch(answer: Function) -> None:
-    assert "patch" not in changed(answer)
-    assert "patch" not in changed(answer, answer)
-    assert "patch" not in changed(labelling("a", "1"), labelling("a", "2"), answer, lambda review: Replace(pod()))
+def test_no_change_sends_no_patch(function: Function) -> None:
+    assert "patch" not in mutate(function)
+    assert "patch" not in mutate(function, function)
+    assert "patch" not in mutate(labelling("a", "1"), labelling("a", "2"), function, lambda review: Replace(pod()))
 
 
 MIXED: dict[str, tuple[list[Function], Json]] = {
@@ -187,11 +187,11 @@ MIXED: dict[str, tuple[list[Function], Json]] = {
 }
 
 
-@pytest.mark.parametrize(("answers", "expected"), MIXED.values(), ids=MIXED)
-def test_objects_and_patches_can_be_mixed(answers: list[Function], expected: Json) -> None:
-    found = changed(*answers)["object"]
-    labels = {"labels": found["metadata"]["labels"]} if "labels" in found["metadata"] else {}
-    rest = {key: found[key] for key in ("a", "c") if key in found}
+@pytest.mark.parametrize(("functions", "expected"), MIXED.values(), ids=MIXED)
+def test_objects_and_patches_can_be_mixed(functions: list[Function], expected: Json) -> None:
+    result = mutate(*functions)["object"]
+    labels = {"labels": result["metadata"]["labels"]} if "labels" in result["metadata"] else {}
+    rest = {key: result[key] for key in ("a", "c") if key in result}
     assert repr({**rest, **labels}) == repr(expected)
 
 
@@ -200,9 +200,9 @@ def test_objects_and_patches_can_be_mixed(answers: list[Function], expected: Jso
     [(1, True), (1, 1.0), (0, False), (0.0, -0.0), ("1", 1), ([1], [True]), ({"b": 0}, {"b": False})],
 )
 def test_a_change_of_type_only_is_sent(before: Any, after: Any) -> None:
-    for answer in (patching(add("/a", after)), lambda review: Replace({**review.object, "a": after})):
-        found = changed(answer, obj={"metadata": {}, "a": before})
-        assert repr(found["object"]["a"]) == repr(after)
+    for function in (patching(add("/a", after)), lambda review: Replace({**review.object, "a": after})):
+        result = mutate(function, obj={"metadata": {}, "a": before})
+        assert repr(result["object"]["a"]) == repr(after)
 
 
 @every_runner
@@ -246,17 +246,17 @@ def test_a_change_on_delete_is_denied_and_never_sent(outcome: Outcome, old: Any)
 
 
 def test_a_denial_ends_the_chain_and_drops_all_changes() -> None:
-    asked: list[str] = []
+    calls: list[str] = []
 
     def ask(review: Any) -> Any:
-        asked.append("asked")
+        calls.append("called")
         return Allow()
 
     policies = mutators(labelling("a", "1"), lambda review: Deny("no", code=422, audit={"why": "x"}), ask)
     verdict = decide(REVIEWS["mutating"], *policies)
     assert verdict.patch is None
     assert is_equal(verdict.outcome, Deny("no", code=422, audit={"why": "x"}))
-    assert asked == []
+    assert calls == []
     assert len(verdict.results) == 2
 
 
@@ -277,10 +277,10 @@ def test_an_ignored_failure_keeps_the_changes_of_others() -> None:
 
 
 def test_notes_of_mutators_are_sent_with_the_patch() -> None:
-    def answer(review: Any) -> Replace:
+    def function(review: Any) -> Replace:
         return Replace({**review.object, "a": 1}, warnings=["w"], audit={"k": "v"})
 
-    response = changed(answer, lambda review: Allow(warnings=["x"], audit={"k": "other"}))
+    response = mutate(function, lambda review: Allow(warnings=["x"], audit={"k": "other"}))
     assert (response["warnings"], response["auditAnnotations"]) == (["w", "x"], {"k": "v", "p1.k": "other"})
     assert response["object"]["a"] == 1
 
@@ -299,7 +299,7 @@ VALUES = st.recursive(
 def setting(path: tuple[str, ...], value: Any, by_patch: bool) -> Function:
     """Sets one member to a value, which done twice is as done once."""
 
-    def answer(review: Any) -> Any:
+    def function(review: Any) -> Any:
         obj = node = review.object
         for key in path[:-1]:
             if not isinstance(node.get(key), dict):
@@ -310,13 +310,13 @@ def setting(path: tuple[str, ...], value: Any, by_patch: bool) -> Function:
             Patch([{"op": "replace", "path": "", "value": json.loads(json.dumps(obj))}]) if by_patch else Replace(obj)
         )
 
-    return answer
+    return function
 
 
 @given(st.lists(st.tuples(PATHS, VALUES, st.booleans()), min_size=1, max_size=4))
 @settings(max_examples=100)
 def test_idempotent_mutators_change_nothing_the_second_time(changes: list[tuple[tuple[str, ...], Any, bool]]) -> None:
-    answers = [setting(*change) for change in changes]
+    functions = [setting(*change) for change in changes]
     expected = pod()
     for path, value, _ in changes:
         node = expected
@@ -325,9 +325,9 @@ def test_idempotent_mutators_change_nothing_the_second_time(changes: list[tuple[
                 node[key] = {}
             node = node[key]
         node[path[-1]] = json.loads(json.dumps(value))
-    first = changed(*answers)["object"]
+    first = mutate(*functions)["object"]
     assert sorted_json(first) == sorted_json(expected)
-    assert "patch" not in changed(*answers, obj=first)
+    assert "patch" not in mutate(*functions, obj=first)
 
 
 def sorted_json(tree: Any) -> str:

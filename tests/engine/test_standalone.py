@@ -59,9 +59,9 @@ def test_a_denial_ends_the_phases(allowed: bool | None) -> None:
 
 
 def test_a_dispatcher_runs_policies() -> None:
-    policy = validating("pods", name="some")(lambda review: Allow(warnings=["asked"]))
+    policy = validating("pods", name="some")(lambda review: Allow(warnings=["called"]))
 
-    async def decided() -> Verdict:
+    async def decide() -> Verdict:
         dispatcher = build_dispatcher([policy])
         await dispatcher.executor.start()
         decision = dispatcher.decide("validating", admission_review("CREATE", pod()))
@@ -69,6 +69,6 @@ def test_a_dispatcher_runs_policies() -> None:
         await dispatcher.executor.close()
         return verdict
 
-    assert asyncio.run(decided()).outcome == Allow(warnings=["asked"])
+    assert asyncio.run(decide()).outcome == Allow(warnings=["called"])
     with pytest.raises(ConfigurationError, match="two policies are named"):
         build_dispatcher([policy, policy.with_name("some")])

@@ -246,16 +246,16 @@ def test_a_verdict_lists_the_exemptions_that_matched(policy: Any, review: Any) -
     def denying(review: Any) -> Deny:
         return Deny("no")
 
-    holds = Exemption("moving", namespaces=Globs(["team-a"]))
-    ended, other = replace(holds, expires=1.0), replace(holds, namespaces=Globs(["team-b"]))
+    active = Exemption("moving", namespaces=Globs(["team-a"]))
+    expired, other = replace(active, expires=1.0), replace(active, namespaces=Globs(["team-b"]))
 
-    def told(*exemptions: Exemption) -> list[tuple[str, Exemption]]:
+    def exemptions_of(*exemptions: Exemption) -> list[tuple[str, Exemption]]:
         return list(decide(review, replace(policy(denying), exemptions=exemptions)).exemptions)
 
-    assert told(holds) == [("denying", holds)]
-    assert told(ended) == [("denying", ended)]
-    assert told(ended, holds) == [("denying", holds)]
-    assert told(other) == told() == []
+    assert exemptions_of(active) == [("denying", active)]
+    assert exemptions_of(expired) == [("denying", expired)]
+    assert exemptions_of(expired, active) == [("denying", active)]
+    assert exemptions_of(other) == exemptions_of() == []
 
 
 # Modes that do not enforce denials.

@@ -74,8 +74,8 @@ REVIEWS: dict[Kind, Any] = {
 }
 
 ACCEPTS: dict[Kind, Callable[[Json, bytes], Json]] = {
-    "mutating": lambda sent, answer: accept_admission(sent, answer, mutating=True),
-    "validating": lambda sent, answer: accept_admission(sent, answer, mutating=False),
+    "mutating": lambda sent, response: accept_admission(sent, response, mutating=True),
+    "validating": lambda sent, response: accept_admission(sent, response, mutating=False),
     "authorizing": accept_authorization,
     "authenticating": accept_authentication,
     "image_policy": accept_images,
@@ -128,8 +128,8 @@ def make(kind: Kind, outcome: Any, *, name: str = "p", **options: Any) -> AnyPol
     return INLINE.make(kind, returning(outcome), name=name, **options)
 
 
-def mutators(*answers: Function) -> list[AnyPolicy]:
-    return [INLINE.make("mutating", answer, name=f"p{number}") for number, answer in enumerate(answers)]
+def mutators(*functions: Function) -> list[AnyPolicy]:
+    return [INLINE.make("mutating", function, name=f"p{number}") for number, function in enumerate(functions)]
 
 
 def on_errors(kind: Kind) -> list[str | None]:
@@ -156,9 +156,9 @@ def assert_failure(kind: Kind, on_error: str | None, verdict: Verdict, code: int
     else:
         assert isinstance(outcome, Deny)
         assert (outcome.message, outcome.code) == (failed, code)
-    answer = encode_response(kind, REVIEWS[kind], verdict)
-    assert b"hush" not in answer
-    ACCEPTS[kind](BODIES[kind], answer)
+    response = encode_response(kind, REVIEWS[kind], verdict)
+    assert b"hush" not in response
+    ACCEPTS[kind](BODIES[kind], response)
 
 
 class Foreign(Allow, frozen=True):
@@ -256,12 +256,12 @@ INVALID_NOTES: list[dict[str, Any]] = [
 
 def invalid_outcomes(kind: Kind) -> list[Outcome]:
     """Return outcomes of other kinds of policies, and outcomes of this kind with fields of wrong types."""
-    found = [example for type_, example in EXAMPLES.items() if type_ not in OUTCOMES[kind]]
+    outcomes = [example for type_, example in EXAMPLES.items() if type_ not in OUTCOMES[kind]]
     for type_ in OUTCOMES[kind]:
         example = EXAMPLES[type_]
         fields = {name: getattr(example, name) for name in example.__struct_fields__}
-        found += [type_(**{**fields, **change}) for change in INVALID_FIELDS[type_] + INVALID_NOTES]
-    return found
+        outcomes += [type_(**{**fields, **change}) for change in INVALID_FIELDS[type_] + INVALID_NOTES]
+    return outcomes
 
 
 def add(path: str, value: Any) -> Json:
