@@ -1,4 +1,4 @@
-"""The process of an isolated policy: what it has, and what it sends back."""
+"""The process of an isolated policy: its environment, and its replies."""
 
 from collections.abc import Iterator
 from typing import Any
