@@ -91,9 +91,9 @@ class AdmissionReview(msgspec.Struct, eq=False):
     _object: LazyObject
     _old_object: LazyObject
     _target: LazyObject
-    _draft: Any = msgspec.UNSET
-    _old_draft: Any = msgspec.UNSET
-    _specs: list[ContainerIndex] = []
+    _copy: Any = msgspec.UNSET
+    _old_copy: Any = msgspec.UNSET
+    _indexes: list[ContainerIndex] = []
     _user: User | None = None
     object_accessed: bool = False
 
@@ -147,22 +147,22 @@ class AdmissionReview(msgspec.Struct, eq=False):
     @property
     def object(self) -> Any:
         """The object as it would be stored, to read and to change. This policy's own copy; None on DELETE."""
-        if self._draft is msgspec.UNSET:
+        if self._copy is msgspec.UNSET:
             self.object_accessed = True
-            self._draft = copy_on_write(self._object.borrow())
+            self._copy = copy_on_write(self._object.borrow())
             if self._target is self._object:
-                self._find_specs()
-        return self._draft
+                self._resolve_containers()
+        return self._copy
 
     @property
     def old_object(self) -> Any:
         """The object as it is stored now. This policy's own copy; None on CREATE and CONNECT."""
-        if self._old_draft is msgspec.UNSET:
+        if self._old_copy is msgspec.UNSET:
             self.object_accessed = True
-            self._old_draft = copy_on_write(self._old_object.borrow())
+            self._old_copy = copy_on_write(self._old_object.borrow())
             if self._target is self._old_object:
-                self._find_specs()
-        return self._old_draft
+                self._resolve_containers()
+        return self._old_copy
 
     @property
     def target(self) -> Any:
@@ -209,13 +209,13 @@ class AdmissionReview(msgspec.Struct, eq=False):
         Raises:
             ValueError: the object is so malformed that a container could hide in it.
         """
-        draft = self._target_draft
-        if draft is not msgspec.UNSET:
-            containers = find_containers(draft) if draft is not None else []
+        copy = self._target_copy
+        if copy is not msgspec.UNSET:
+            containers = find_containers(copy) if copy is not None else []
         else:
             containers = self._target.containers(lambda: self.target)
             if containers:
-                self._specs.append(containers[0]._index)
+                self._indexes.append(containers[0]._index)
         return _exclude(containers, except_images) if except_images else containers
 
     def images(self, *, except_images: Collection[str] = ()) -> list[Image]:
@@ -227,8 +227,8 @@ class AdmissionReview(msgspec.Struct, eq=False):
         Raises:
             ValueError: the object is so malformed that an image could hide in it.
         """
-        draft = self._target_draft
-        volumes = self._target.image_volumes() if draft is msgspec.UNSET else find_image_volumes(draft or {})
+        copy = self._target_copy
+        volumes = self._target.image_volumes() if copy is msgspec.UNSET else find_image_volumes(copy or {})
         images = [*self.containers(), *volumes]
         return _exclude(images, except_images) if except_images else images
 
@@ -261,13 +261,13 @@ class AdmissionReview(msgspec.Struct, eq=False):
         return AdmissionReview(self._envelope, self._object, self._old_object, self._target)
 
     @property
-    def _target_draft(self) -> Any:
-        return self._old_draft if self.operation == "DELETE" else self._draft
+    def _target_copy(self) -> Any:
+        return self._old_copy if self.operation == "DELETE" else self._copy
 
-    def _find_specs(self) -> None:
+    def _resolve_containers(self) -> None:
         """Resolve the containers that the policy already has, before it can move them in its copy."""
-        for specs in self._specs:
-            specs.resolve(self._target_draft)
+        for index in self._indexes:
+            index.resolve(self._target_copy)
 
 
 def _exclude(images: Iterable[ImageT], patterns: Collection[str]) -> list[ImageT]:
