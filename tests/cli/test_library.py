@@ -3,25 +3,25 @@
 import re
 from pathlib import Path
 
-from webhooks.cli import policy_docs
 from webhooks.cli.library import format_markdown, format_text
+from webhooks.policy import docstrings
 from webhooks.policy.loader import bundled_files
 
 from .test_main import run, run_installed
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "bundled-policies.md"
-POLICY = policy_docs.PolicyDoc(
+POLICY = docstrings.PolicyDoc(
     name="fine",
     kind="validating",
     summary="Pods are ``fine``.",
     paragraphs=("They are ``so``,\nalways.", "And then."),
     parameters=(
-        policy_docs.Parameter("count", "how many,\n        at most.", "1"),
-        policy_docs.Parameter("words", "which.", '["a", "b"]'),
+        docstrings.Parameter("count", "how many,\n        at most.", "1"),
+        docstrings.Parameter("words", "which.", '["a", "b"]'),
     ),
     examples=(
-        policy_docs.Example("Allowed, with ``count=2``::", "Allowed", "count=2", "spec: {}"),
-        policy_docs.Example("Denied::", "Denied", "count=2", "spec:\n\n  a: b"),
+        docstrings.Example("Allowed, with ``count=2``::", "Allowed", "count=2", "spec: {}"),
+        docstrings.Example("Denied::", "Denied", "count=2", "spec:\n\n  a: b"),
     ),
 )
 
@@ -103,12 +103,12 @@ def test_all_policies_are_listed() -> None:
     result = run("library")
     lines = [re.split(" {2,}", line) for line in result.stdout.splitlines()]
     assert (result.exit_code, [name for name, _, _ in lines]) == (0, list(bundled_files()))
-    assert ["allowed_repos", "validating", policy_docs.load("allowed_repos").summary] in lines
+    assert ["allowed_repos", "validating", docstrings.load("allowed_repos").summary] in lines
 
 
 def test_one_policy() -> None:
     result = run("library", "required_labels")
-    assert (result.exit_code, result.stdout) == (0, format_text(policy_docs.load("required_labels")))
+    assert (result.exit_code, result.stdout) == (0, format_text(docstrings.load("required_labels")))
     assert 'Default: [{"key": "owner"}]' in result.stdout
 
 

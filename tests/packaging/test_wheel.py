@@ -81,7 +81,7 @@ def test_it_works_where_it_is_unpacked(wheel: zipfile.ZipFile, tmp_path: Path) -
         "import webhooks, webhooks.policy.loader as loading; print(webhooks.__file__);"
         "names = sorted(loading.bundled_files()); print(names);"
         "print(len(loading.load(f'library:{name}' for name in names)));"
-        "import webhooks.cli.policy_docs as docs; print(len(docs.load_all()))"
+        "import webhooks.policy.docstrings as docs; print(len(docs.load_all()))"
     )
     process = subprocess.run(
         [sys.executable, "-c", code],

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from webhooks import Allow, Deny, NoOpinion
-from webhooks.cli.policy_docs import Example
-from webhooks.cli.policy_docs import load as load_doc
+from webhooks.policy.docstrings import Example
+from webhooks.policy.docstrings import load as load_doc
 from webhooks.policy.loader import bundled_files, load
 from webhooks.reviews.kinds import Kind
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhooks.cli import policy_docs
+from webhooks.policy import docstrings
 
 from ..support.builders import AnyPolicy, Json, admission_review
 from .mutations import mutated_object
@@ -15,7 +15,7 @@ from .test_docstrings import policy_of
 
 POLICIES = [
     pytest.param(policy_of(doc.name, example), id=f"{doc.name}-{number}")
-    for doc in policy_docs.load_all()
+    for doc in docstrings.load_all()
     if doc.kind == "mutating"
     for number, example in enumerate(doc.examples, 1)
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from webhooks.cli.policy_docs import PolicyDoc
+    from webhooks.policy.docstrings import PolicyDoc
 
 _PAGE = """\
 # Bundled policies
@@ -39,9 +39,9 @@ def library(name: str | None, markdown: bool) -> None:
 
     Without NAME, all policies are listed.
     """
-    from webhooks.cli import policy_docs
+    from webhooks.policy import docstrings
 
-    policies = policy_docs.load_all() if name is None else [policy_docs.load(name)]
+    policies = docstrings.load_all() if name is None else [docstrings.load(name)]
     if markdown:
         click.echo(format_markdown(policies), nl=False)
     else:

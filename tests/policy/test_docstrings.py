@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from webhooks.cli import policy_docs
 from webhooks.errors import LoadError
+from webhooks.policy import docstrings
 from webhooks.policy.loader import bundled_files
 
 POLICY = '''"""{docstring}"""
@@ -47,11 +47,11 @@ Denied, with nothing set::
 """
 
 
-def load(folder: Path, docstring: str, monkeypatch: pytest.MonkeyPatch) -> policy_docs.PolicyDoc:
+def load(folder: Path, docstring: str, monkeypatch: pytest.MonkeyPatch) -> docstrings.PolicyDoc:
     file = folder / "fine.py"
     file.write_text(POLICY.format(docstring=docstring.format()))
     monkeypatch.setattr("webhooks.policy.loader.bundled_files", lambda: {"fine": file})
-    return policy_docs.load("fine")
+    return docstrings.load("fine")
 
 
 def test_a_docstring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,8 +59,8 @@ def test_a_docstring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (policy.name, policy.kind, policy.summary) == ("fine", "validating", "Pods are fine.")
     assert policy.paragraphs == ("They are ``so``,\nalways.", "And then.")
     assert policy.parameters == (
-        policy_docs.Parameter("count", "how many,\n        at most.", "1"),
-        policy_docs.Parameter("words", "which.", '["a", "b"]'),
+        docstrings.Parameter("count", "how many,\n        at most.", "1"),
+        docstrings.Parameter("words", "which.", '["a", "b"]'),
     )
     assert [(example.outcome, example.parameters, example.text) for example in policy.examples] == [
         ("Allowed", 'count=2, words=["c"]', "spec: {}"),
@@ -91,9 +91,9 @@ def test_malformed_docstrings(docstring: str, message: str, tmp_path: Path, monk
 
 
 def test_all_bundled_policies_are_documented() -> None:
-    assert [policy.name for policy in policy_docs.load_all()] == list(bundled_files())
+    assert [policy.name for policy in docstrings.load_all()] == list(bundled_files())
 
 
 def test_an_unknown_policy() -> None:
     with pytest.raises(LoadError, match="library:nothing: "):
-        policy_docs.load("nothing")
+        docstrings.load("nothing")
