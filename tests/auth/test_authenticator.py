@@ -294,7 +294,9 @@ def test_a_ca_of_the_issuer(tmp_path: Path) -> None:
 def test_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "webhooks.auth.oidc", raising=False)
     monkeypatch.setitem(sys.modules, "joserfc", None)
-    message = r"--oidc-issuer requires the module joserfc: pip install 'cluster-webhooks\[oidc\]'"
+    message = (
+        r"--oidc-issuer requires the module joserfc: install the extra oidc: pip install 'cluster-webhooks\[oidc\]'"
+    )
     with pytest.raises(ConfigurationError, match=message):
         Authenticator.from_settings(Settings(**OIDC), MetricRegistry())
 

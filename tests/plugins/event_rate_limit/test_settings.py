@@ -122,7 +122,10 @@ def test_other_types_are_rejected(type_: str) -> None:
 REDIS = {"url": "redis://limits.example.com"}
 TLS_ONLY = "only for TLS: use a url that begins with rediss://, or omit caFile"
 CONFIGURATIONS: dict[str, tuple[Any, list[str]]] = {
-    "nothing": ({}, ["apiVersion: Required value", "kind: Required value", "limits: Required value"]),
+    "nothing": (
+        {},
+        ["apiVersion: Required value", 'kind: Required value: must be "Configuration"', "limits: Required value"],
+    ),
     "no limits": (configuration(limits=...), ["limits: Required value"]),
     "an empty list": (configuration(limits=[]), ["limits: Required value: must not be empty"]),
     "no list": (configuration(limits={"type": "Server"}), ["limits: Invalid value: a mapping: must be a list"]),
