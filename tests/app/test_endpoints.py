@@ -3,7 +3,9 @@
 import asyncio
 import gc
 import json
+import logging
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -519,3 +521,57 @@ def test_a_review_leaves_nothing_for_the_garbage_collector() -> None:
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+class _Large:
+    """An object that a policy has in a local variable when it fails."""
+
+
+@pytest.mark.parametrize("failure", [ValueError("x"), MalformedReview("x"), SystemExit(1)])
+@pytest.mark.parametrize("mode", ["inline", "thread", "coroutine"])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_failure_leaves_nothing_for_the_garbage_collector(path: str, mode: str, failure: BaseException) -> None:
+    references = []
+
+    def fail() -> Any:
+        large = _Large()
+        references.append(weakref.ref(large))
+        try:
+            raise KeyError(large)
+        except KeyError:
+            raise type(failure)(*failure.args) from None
+
+    def call(review: Any) -> Any:
+        return fail()
+
+    async def call_async(review: Any) -> Any:
+        return fail()
+
+    policy = DECORATORS[path](name="p")(call_async if mode == "coroutine" else call)
+    reviews = build_reviews([policy])
+    if mode == "inline":
+        make_inline(reviews.executor, policy)
+    endpoint = reviews.endpoint(path)
+
+    async def wait() -> bool:
+        response = endpoint.answer(encode_body(BODIES[path]), b"")
+        if not isinstance(response, JsonResponse):
+            await response
+        await asyncio.sleep(0)  # callbacks release what they refer to
+        return references[-1]() is None
+
+    logging.disable()  # a captured record would refer to the traceback
+    gc.disable()
+    try:
+        assert asyncio.run(wait()) or _await_released(references[-1])
+    finally:
+        gc.enable()
+        logging.disable(logging.NOTSET)
+
+
+def _await_released(reference: Callable[[], Any]) -> bool:
+    """Wait until a thread has released the object too. The garbage collector is disabled."""
+    deadline = time.monotonic() + 2
+    while reference() is not None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return reference() is None

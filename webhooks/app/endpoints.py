@@ -31,7 +31,7 @@ from webhooks.app.decision_log import DecisionLog, build_record
 from webhooks.app.review_metrics import ReviewMetrics, verdict_label
 from webhooks.auth.client import ANONYMOUS, Client
 from webhooks.engine.dispatcher import Dispatcher, Verdict
-from webhooks.engine.invocation import Result
+from webhooks.engine.invocation import Result, release_frames
 from webhooks.errors import MalformedReview, Overloaded
 from webhooks.http.headers import NO_HEADERS, parse_timeout
 from webhooks.http.responses import JsonResponse, error_response
@@ -160,6 +160,7 @@ class Endpoint(Generic[R]):
         self, error: Exception, review: R | None, body: bytes, client: Client, started: float
     ) -> JsonResponse:
         if isinstance(error, MalformedReview):
+            release_frames(error)
             return self._reject(error, body, client, started)
         if isinstance(error, Overloaded) and review is not None:
             return self._give_up(review, client, started)
@@ -206,6 +207,7 @@ class Endpoint(Generic[R]):
                 "secrets": self._codec.sensitive_values(review),
             },
         )
+        release_frames(result.failure)
 
 
 class AuditEndpoint:

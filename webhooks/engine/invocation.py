@@ -97,6 +97,15 @@ def to_failure(error: BaseException) -> PolicyFailure | MalformedReview:
     return failure
 
 
+def release_frames(error: BaseException) -> None:
+    """Release the frames in which an exception was raised, after it was logged.
+
+    They refer to the review and to the result with this exception. Such a cycle would keep a large review in memory
+    until the next garbage collection, and a policy that fails often would exhaust the memory.
+    """
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+
+
 def validate_outcome(policy: AnyPolicy, outcome: Any) -> Outcome:
     """Check that a policy may return this outcome, and that its fields have the right types.
 
