@@ -88,10 +88,14 @@ def test_a_process_that_exceeds_a_limit_fails(name: str, lab: Lab) -> None:
 
 
 def test_a_process_that_leaks_is_recycled_and_no_review_is_lost(lab: Lab) -> None:
-    recycled = lab.exits.get(("misbehaves", "recycled"), 0)
-    processes = [process(lab, "leak") for _ in range(7)]
-    assert 2 <= len(set(processes)) <= 4
-    assert lab.exits["misbehaves", "recycled"] >= recycled + 2
+    def recycled() -> float:
+        return lab.exits.get(("misbehaves", "recycled"), 0)
+
+    before, processes = recycled(), []
+    while recycled() < before + 2 and len(processes) < 20:  # how many depends on the number of idle processes
+        processes.append(process(lab, "leak"))
+    assert recycled() >= before + 2
+    assert 2 <= len(set(processes)) < len(processes)
 
 
 def test_several_processes_run_concurrently(lab: Lab) -> None:
