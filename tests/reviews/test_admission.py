@@ -1,3 +1,5 @@
+"""Admission reviews as policies see them."""
+
 from collections.abc import Iterator
 from typing import Any
 
@@ -6,18 +8,77 @@ import pytest
 from webhooks import Allow, Deny, deny_new, introduced
 from webhooks.errors import MalformedReview
 from webhooks.objects.lazy_object import LazyObject
+from webhooks.reviews import admission_codec
 from webhooks.reviews.admission import (
     AdmissionReview,
+    GroupVersionKind,
+    GroupVersionResource,
     label_sets,
     shared_object,
     with_object,
 )
+from webhooks.reviews.user import User
 
 from ..support.builders import (
+    MAX_INT,
+    MIN_INT,
     Json,
+    admission_body,
     admission_review,
+    encode_body,
+    nested_json,
     pod,
+    recorded_bodies,
 )
+
+RECORDED = recorded_bodies("/mutate", "/validate")
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_requests_are_decoded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = RECORDED[name]["request"]
+    review = admission_codec.CODEC.decode(encode_body(RECORDED[name]))
+    assert review.uid == request["uid"]
+    assert review.operation == request["operation"]
+    assert review.kind == GroupVersionKind(**request["kind"])
+    assert review.resource == GroupVersionResource(**request["resource"])
+    assert review.subresource == request.get("subResource", "")
+    assert review.namespace == request.get("namespace", "")
+    assert review.dry_run is request["dryRun"]
+    assert review.options == request["options"]
+    assert review.user.username == request["userInfo"]["username"]
+    assert list(review.groups) == request["userInfo"]["groups"]
+    assert repr(review.object) == repr(request["object"])
+    assert repr(review.old_object) == repr(request["oldObject"])
+    target = request["oldObject"] if request["operation"] == "DELETE" else request["object"]
+    assert repr(review.target) == repr(target)
+    assert review.labels == target.get("metadata", {}).get("labels", {})
+    assert review.annotations == target.get("metadata", {}).get("annotations", {})
+    assert review.name == (request.get("name") or target["metadata"].get("generateName", ""))
+
+
+def test_missing_fields_are_empty() -> None:
+    body = {
+        "kind": "AdmissionReview",
+        "apiVersion": "admission.k8s.io/v1",
+        "request": {
+            "uid": "42",
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "operation": "CREATE",
+        },
+    }
+    for sent in (
+        body,
+        {**body, "request": dict.fromkeys(("name", "namespace", "subResource", "dryRun")) | body["request"]},
+    ):
+        review = admission_codec.CODEC.decode(encode_body(sent))
+        assert (review.name, review.namespace, review.subresource, review.dry_run) == ("", "", "", False)
+        assert (review.object, review.old_object, review.target, review.options) == (None, None, None, None)
+        assert (review.user, review.groups) == (User(), ())
+        assert (review.labels, review.annotations, review.containers(), label_sets(review)) == ({}, {}, [], [])
+        assert review.generate_name == ""
+
 
 NAMES: list[tuple[str, Json, str, str]] = [
     ("of the request", {"name": "web", "obj": pod("other")}, "web", ""),
@@ -39,9 +100,9 @@ NAMES: list[tuple[str, Json, str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("request_", "name", "generated"), [each[1:] for each in NAMES], ids=[each[0] for each in NAMES]
+    ("request_", "name", "generated"), [case[1:] for case in NAMES], ids=[case[0] for case in NAMES]
 )
-def test_an_object_is_called_by_the_best_name_there_is(request_: Json, name: str, generated: str) -> None:
+def test_the_name_of_an_object(request_: Json, name: str, generated: str) -> None:
     review = admission_review(**request_)
     assert (review.name, review.generate_name) == (name, generated)
 
@@ -62,38 +123,38 @@ def test_labels_and_annotations_are_those_of_the_target() -> None:
 @pytest.mark.parametrize(
     "metadata", [5, [], "x", {"labels": [], "annotations": []}, {"labels": "app=web", "annotations": 5}], ids=repr
 )
-def test_misshapen_metadata_is_refused(part: str, metadata: Any) -> None:
+def test_malformed_metadata_is_rejected(part: str, metadata: Any) -> None:
     with pytest.raises(MalformedReview) as caught:
         getattr(admission_review(obj={"metadata": metadata}), part)
     assert caught.value.code == 422
 
 
-def test_every_container_of_the_target_is_found() -> None:
+def test_all_containers_of_the_target_are_found() -> None:
     spec = {
         "initContainers": [{"name": "init", "image": "b"}],
         "ephemeralContainers": [{"name": "debug", "image": "c"}],
     }
-    found = [container.name for container in admission_review(obj=pod(**spec)).containers()]
-    assert found == ["app", "init", "debug"]
-    assert [each.name for each in admission_review("DELETE", old=pod()).containers()] == ["app"]
+    names = [container.name for container in admission_review(obj=pod(**spec)).containers()]
+    assert names == ["app", "init", "debug"]
+    assert [item.name for item in admission_review("DELETE", old=pod()).containers()] == ["app"]
     assert admission_review("CONNECT", {"kind": "PodExecOptions"}).containers() == []
     with pytest.raises(ValueError, match="/spec/initContainers: must be a list"):
         admission_review(obj=pod(initContainers={})).containers()
 
 
-def test_images_are_those_of_containers_and_of_volumes() -> None:
+def test_images_of_containers_and_volumes_are_found() -> None:
     volumes = [{"name": "data", "emptyDir": {}}, {"name": "model", "image": {"reference": "model:1"}}]
     review = admission_review(obj=pod(volumes=volumes))
     for _ in range(2):
         found = review.images()
-        assert [(str(each), each.image) for each in found] == [
+        assert [(str(image), image.image) for image in found] == [
             ("container app", "registry.k8s.io/app:1"),
             ("volume model", "model:1"),
         ]
-        review.object["spec"]["volumes"][0]["image"] = None  # the policy's own copy is asked from now on
+        review.object["spec"]["volumes"][0]["image"] = None  # from now on the policy's own copy counts
     review.object["spec"]["volumes"][0]["image"] = {"reference": "data:1"}
-    assert [each.name for each in review.images()] == ["app", "data", "model"]
-    assert [each.name for each in admission_review("DELETE", old=pod(volumes=volumes)).images()] == ["app", "model"]
+    assert [item.name for item in review.images()] == ["app", "data", "model"]
+    assert [item.name for item in admission_review("DELETE", old=pod(volumes=volumes)).images()] == ["app", "model"]
     assert admission_review().images() == []
     with pytest.raises(ValueError, match="/spec/volumes: must be a list"):
         admission_review(obj=pod(volumes={})).images()
@@ -120,16 +181,65 @@ def test_every_policy_has_its_own_copies() -> None:
     assert (replaced.uid, replaced.user) == (review.uid, review.user)
 
 
-def test_a_review_shows_what_it_is_about() -> None:
+def test_the_representation_of_a_review() -> None:
     assert repr(admission_review(uid="42")) == "<AdmissionReview 42 CREATE pods team-a/web>"
     assert repr(admission_review(uid="42", namespace=...)) == "<AdmissionReview 42 CREATE pods web>"
 
 
-def test_the_pod_of_an_object_is_the_policys_own() -> None:
+FILLER = "x" * 100
+
+PARTS = {
+    "object": lambda review: review.object,
+    "oldObject": lambda review: review.old_object,
+    "userInfo": lambda review: review.user,
+    "options": lambda review: review.options,
+}
+
+BAD_PARTS = [
+    (f'{{"a":1,"a":2,"{FILLER}":0}}', 400),
+    (f'{{"{FILLER}":{{"a":[{{"b":0,"b":0}}]}}}}', 400),
+    (f'{{"a":{MAX_INT + 1},"{FILLER}":0}}', 422),
+    (f'{{"a":{MIN_INT - 1},"{FILLER}":0}}', 422),
+    (f'{{"{FILLER}":{nested_json(198)}}}', 422),
+]
+
+
+def body_with(part: str, text: str) -> bytes:
+    return encode_body(admission_body("UPDATE", **{part: "PART"})).replace(b'"PART"', text.encode())
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(("text", "code"), BAD_PARTS)
+def test_each_part_is_decoded_strictly_on_access(part: str, text: str, code: int) -> None:
+    review = admission_codec.CODEC.decode(body_with(part, text))
+    for other in PARTS.keys() - {part}:
+        PARTS[other](review)
+    with pytest.raises(MalformedReview) as caught:
+        PARTS[part](review)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(("inner", "own"), [("1", 0), ("{}", 1)])
+@pytest.mark.parametrize("part", PARTS)
+def test_a_body_has_at_most_200_levels(part: str, inner: str, own: int) -> None:
+    PARTS[part](admission_codec.CODEC.decode(body_with(part, f'{{"new":{nested_json(197 - own, inner)}}}')))
+    with pytest.raises(MalformedReview, match="nested deeper than 200 levels"):
+        PARTS[part](admission_codec.CODEC.decode(body_with(part, f'{{"new":{nested_json(198 - own, inner)}}}')))
+
+
+@pytest.mark.parametrize("bad", ["NaN", "-Infinity", r'"\ud800"', "01", '"\n"', "1e999", "[1,]"])
+@pytest.mark.parametrize("part", PARTS)
+def test_invalid_json_is_rejected_in_every_part(part: str, bad: str) -> None:
+    with pytest.raises(MalformedReview) as caught:
+        PARTS[part](admission_codec.CODEC.decode(body_with(part, f'{{"a":{bad}}}')))
+    assert caught.value.code == 400
+
+
+def test_the_pod_of_an_object_belongs_to_the_policy() -> None:
     review = admission_review(obj=pod())
-    found = review.pod()
-    assert found is not None
-    found["spec"]["hostNetwork"] = True
+    own = review.pod()
+    assert own is not None
+    own["spec"]["hostNetwork"] = True
     assert review.object["spec"]["hostNetwork"]
     assert shared_object(review).tree == pod()
     template = {"metadata": {"annotations": {"a": "b"}}, "spec": pod()["spec"]}
@@ -156,11 +266,11 @@ def bad_labels(review: AdmissionReview) -> Iterator[str]:
     return (f"label {name} is bad" for name, value in review.labels.items() if value == "bad")
 
 
-def test_what_a_new_object_has_is_new() -> None:
+def test_all_violations_of_a_new_object_are_introduced() -> None:
     assert introduced(admission_review("CREATE", pod(labels={"a": "bad", "b": "ok"})), bad_labels) == ["label a is bad"]
 
 
-def test_what_an_update_leaves_as_it_was_is_not_new() -> None:
+def test_stored_violations_are_not_introduced() -> None:
     old = pod(labels={"a": "bad", "b": "ok"})
     assert introduced(admission_review("UPDATE", old, old=old), bad_labels) == []
     assert introduced(admission_review("UPDATE", pod(labels={"a": "bad", "b": "bad"}), old=old), bad_labels) == [
@@ -168,35 +278,35 @@ def test_what_an_update_leaves_as_it_was_is_not_new() -> None:
     ]
 
 
-def test_an_update_that_repairs_brings_nothing() -> None:
+def test_an_update_that_fixes_a_violation_introduces_none() -> None:
     assert introduced(admission_review("UPDATE", pod(), old=pod(labels={"a": "bad"})), bad_labels) == []
 
 
-def test_nothing_is_brought_by_deleting() -> None:
+def test_a_deletion_introduces_no_violations() -> None:
     assert introduced(admission_review("DELETE", old=pod(labels={"a": "bad"})), bad_labels) == []
 
 
-def test_an_update_without_an_old_object_brings_all() -> None:
+def test_an_update_without_old_object_introduces_all_violations() -> None:
     assert introduced(admission_review("UPDATE", pod(labels={"a": "bad"})), bad_labels) == ["label a is bad"]
 
 
 def labels_with(review: AdmissionReview, value: str, *, message: str = "is bad") -> Iterator[str]:
-    return (f"label {name} {message}" for name, found in review.labels.items() if found == value)
+    return (f"label {name} {message}" for name, label in review.labels.items() if label == value)
 
 
-def test_violations_are_found_with_the_arguments_given() -> None:
+def test_arguments_are_passed_to_the_function() -> None:
     review = admission_review("UPDATE", pod(labels={"a": "x", "b": "x"}), old=pod(labels={"a": "x"}))
     assert introduced(review, labels_with, "x", message="is x") == ["label b is x"]
     assert introduced(review, labels_with, "y") == []
 
 
-def test_new_violations_are_denied_together() -> None:
+def test_all_new_violations_are_denied() -> None:
     review = admission_review("CREATE", pod(labels={"a": "bad", "b": "bad"}))
     assert deny_new(review, labels_with, "bad") == Deny("label a is bad; label b is bad")
     assert deny_new(review, labels_with, "x", message="is x") == Allow()
 
 
-def test_what_was_stored_already_is_not_denied() -> None:
+def test_stored_violations_are_not_denied() -> None:
     old = pod(labels={"a": "bad"})
     assert deny_new(admission_review("UPDATE", pod(labels={"a": "bad", "b": "ok"}), old=old), bad_labels) == Allow()
     assert deny_new(admission_review("DELETE", old=old), bad_labels) == Allow()
@@ -215,10 +325,10 @@ def test_containers_and_images_can_leave_out_some_images(read_first: bool) -> No
     if read_first:
         assert review.object
     patterns = ["registry.example.com/*"]
-    assert [each.name for each in review.containers(except_images=patterns)] == ["log", "odd", "none"]
-    assert [each.name for each in review.images(except_images=patterns)] == ["log", "odd", "none"]
-    assert [each.name for each in review.containers(except_images=["docker.io/library/log"])] == ["web", "odd", "none"]
-    assert [each.name for each in review.images(except_images=())] == ["web", "log", "odd", "none", "model"]
+    assert [item.name for item in review.containers(except_images=patterns)] == ["log", "odd", "none"]
+    assert [item.name for item in review.images(except_images=patterns)] == ["log", "odd", "none"]
+    assert [item.name for item in review.containers(except_images=["docker.io/library/log"])] == ["web", "odd", "none"]
+    assert [item.name for item in review.images(except_images=())] == ["web", "log", "odd", "none", "model"]
 
 
 def test_containers_that_are_left_out_leave_the_others_usable() -> None:
@@ -226,3 +336,10 @@ def test_containers_that_are_left_out_leave_the_others_usable() -> None:
     [container] = review.containers(except_images=["docker.io/library/a"])
     review.object["spec"]["containers"].pop(0)
     assert container.spec == {"name": "b", "image": "b"}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_invalid_utf_8_is_rejected_in_every_part(part: str) -> None:
+    body = body_with(part, '{"a":"?"}').replace(b"?", b"\xff")
+    with pytest.raises(MalformedReview, match="not UTF-8"):
+        admission_codec.CODEC.decode(body)

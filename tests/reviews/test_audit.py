@@ -1,3 +1,5 @@
+"""Batches of audit events are decoded strictly."""
+
 from collections import Counter
 
 import pytest
@@ -15,7 +17,7 @@ BODY = {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "metadata": {}, "i
 
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("name", RECORDED)
-def test_real_batches_are_read_as_they_are(name: str, group: str) -> None:
+def test_recorded_batches_are_decoded(name: str, group: str) -> None:
     events = audit.decode(encode_body(with_api_version(RECORDED[name], group)))
     items = RECORDED[name]["items"]
     assert Counter(events) == Counter(AuditEvent(item["level"], item["stage"]) for item in items)
@@ -42,13 +44,13 @@ def test_batches_have_any_length(items: list[Json]) -> None:
     ],
     ids=repr,
 )
-def test_what_is_no_batch_is_refused(change: Json) -> None:
+def test_malformed_batches_are_rejected(change: Json) -> None:
     with pytest.raises(MalformedReview) as caught:
         audit.decode(encode_body({**BODY, **change}))
     assert caught.value.code == 400
 
 
-def test_a_batch_is_read_strictly() -> None:
+def test_batches_are_decoded_strictly() -> None:
     body = encode_body({**BODY, "items": ["EVENT"]}).replace(
         b'"EVENT"', b'{"level":"Metadata","stage":"a","stage":"b"}'
     )

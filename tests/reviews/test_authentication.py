@@ -1,3 +1,5 @@
+"""TokenReview: decoding, encoding, and the view of policies."""
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,7 +42,7 @@ OUTCOMES: list[tuple[Identity, Json]] = [
 ]
 
 
-def answered(body: Json, outcome: Identity) -> Json:
+def respond(body: Json, outcome: Identity) -> Json:
     review = authentication.CODEC.decode(encode_body(body))
     verdict = decide(review, authenticating(name="holder")(lambda _: outcome))
     return accept_authentication(body, encode_response("authenticating", review, verdict))
@@ -50,21 +52,19 @@ def answered(body: Json, outcome: Identity) -> Json:
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 @pytest.mark.parametrize(("outcome", "status"), OUTCOMES, ids=repr)
 @pytest.mark.parametrize("name", RECORDED)
-def test_real_requests_are_answered_as_their_caller_accepts(
-    name: str, group: str, version: str, outcome: Identity, status: Json
-) -> None:
-    assert answered(with_api_version(RECORDED[name], group, version), outcome) == status
+def test_api_servers_accept_the_responses(name: str, group: str, version: str, outcome: Identity, status: Json) -> None:
+    assert respond(with_api_version(RECORDED[name], group, version), outcome) == status
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_real_requests_are_read_as_they_are(name: str) -> None:
+def test_recorded_requests_are_decoded(name: str) -> None:
     spec = RECORDED[name]["spec"]
     review = authentication.CODEC.decode(encode_body(RECORDED[name]))
     assert (review.token, list(review.audiences)) == (spec["token"], spec["audiences"])
 
 
 @pytest.mark.parametrize(
-    ("wanted", "held", "status"),
+    ("requested", "accepted", "status"),
     [
         (None, None, {"authenticated": True}),
         (None, ["api"], {"authenticated": True, "audiences": ["api"]}),
@@ -77,15 +77,15 @@ def test_real_requests_are_read_as_they_are(name: str) -> None:
         (["api"], [], {"authenticated": False, "error": "the token is for other audiences"}),
     ],
 )
-def test_a_token_is_good_for_its_audiences_alone(
-    wanted: list[str] | None, held: Sequence[str] | None, status: Json
+def test_a_token_is_accepted_for_its_audiences_only(
+    requested: list[str] | None, accepted: Sequence[str] | None, status: Json
 ) -> None:
-    answer = answered(token_body(audiences=wanted), Authenticated("jane", audiences=held))
-    answer.pop("user", None)
-    assert answer == status
+    status_ = respond(token_body(audiences=requested), Authenticated("jane", audiences=accepted))
+    status_.pop("user", None)
+    assert status_ == status
 
 
-def test_a_token_is_never_shown() -> None:
+def test_the_representation_has_no_token() -> None:
     assert repr(token_review("hush")) == "<TokenReview for any audience>"
     assert repr(token_review("hush", ["api", "web"])) == "<TokenReview for api, web>"
 
@@ -107,7 +107,7 @@ def test_a_token_is_never_shown() -> None:
     ],
     ids=repr,
 )
-def test_what_is_no_token_review_is_refused(change: Json) -> None:
+def test_malformed_requests_are_rejected(change: Json) -> None:
     with pytest.raises(MalformedReview) as caught:
         authentication.CODEC.decode(encode_body({**token_body(), **change}))
     assert caught.value.code == 400
@@ -117,14 +117,14 @@ def test_what_is_no_token_review_is_refused(change: Json) -> None:
     "spec",
     ['{"token":"a","token":"b"}', r'{"token":"a","to\u006ben":"b"}', r'{"token":"\ud800"}', '{"token":"a","x":NaN}'],
 )
-def test_a_request_is_read_strictly(spec: str) -> None:
+def test_requests_are_decoded_strictly(spec: str) -> None:
     body = f'{{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1","spec":{spec}}}'
     with pytest.raises(MalformedReview) as caught:
         authentication.CODEC.decode(body.encode())
     assert caught.value.code == 400
 
 
-def test_the_token_is_in_no_error() -> None:
+def test_no_error_contains_the_token() -> None:
     body = token_body("hush")
     for change in ({"audiences": [5]}, {"token": ["hush"]}):
         with pytest.raises(MalformedReview) as caught:
@@ -150,12 +150,12 @@ HOLDERS = st.builds(
 
 
 @given(HOLDERS, st.none() | st.lists(st.sampled_from(["api", "web"]), max_size=2))
-def test_any_holder_reaches_the_caller(holder: Any, wanted: list[str] | None) -> None:
-    status = answered(token_body(audiences=wanted), holder)
-    held = holder.audiences
-    shares = held is None or (set(wanted) & set(held) if wanted else held)
-    assert status["authenticated"] is bool(shares)
-    if shares:
+def test_any_holder_is_encoded(holder: Any, requested: list[str] | None) -> None:
+    status = respond(token_body(audiences=requested), holder)
+    accepted = holder.audiences
+    is_accepted = accepted is None or (set(requested) & set(accepted) if requested else accepted)
+    assert status["authenticated"] is bool(is_accepted)
+    if is_accepted:
         user = {"uid": "", "groups": [], "extra": {}} | status["user"]
         assert user == {
             "username": holder.username,

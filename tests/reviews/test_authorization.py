@@ -1,3 +1,5 @@
+"""SubjectAccessReview: decoding, encoding, and the view of policies."""
+
 from typing import Any
 
 import pytest
@@ -26,18 +28,14 @@ OUTCOMES: list[tuple[Opinion, Json]] = [
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 @pytest.mark.parametrize(("outcome", "status"), OUTCOMES, ids=repr)
 @pytest.mark.parametrize("name", RECORDED)
-def test_real_requests_are_answered_as_their_caller_accepts(
-    name: str, group: str, version: str, outcome: Opinion, status: Json
-) -> None:
+def test_api_servers_accept_the_responses(name: str, group: str, version: str, outcome: Opinion, status: Json) -> None:
     body = with_api_version(RECORDED[name], group, version)
-    assert (
-        accept_authorization(body, authorization.CODEC.encode(authorization.CODEC.decode(encode_body(body)), outcome))
-        == status
-    )
+    review = authorization.CODEC.decode(encode_body(body))
+    assert accept_authorization(body, authorization.CODEC.encode(review, outcome)) == status
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_real_requests_are_read_as_they_are(name: str) -> None:
+def test_recorded_requests_are_decoded(name: str) -> None:
     spec = RECORDED[name]["spec"]
     access = authorization.CODEC.decode(encode_body(RECORDED[name]))
     assert (access.user, list(access.groups), access.uid, access.extra) == (spec["user"], spec["groups"], "", {})
@@ -49,7 +47,7 @@ def test_real_requests_are_read_as_they_are(name: str) -> None:
     assert access.path == ""
 
 
-def test_all_of_a_request_to_a_resource_is_read() -> None:
+def test_all_fields_of_a_request_to_a_resource() -> None:
     access = access_review(
         namespace="team-a",
         verb="list",
@@ -68,7 +66,7 @@ def test_all_of_a_request_to_a_resource_is_read() -> None:
     assert repr(access) == "<AccessReview jane list deployments/web>"
 
 
-def test_all_of_a_request_to_a_path_is_read() -> None:
+def test_all_fields_of_a_request_to_a_path() -> None:
     access = access_review(nonResourceAttributes={"path": "/healthz", "verb": "get"}, resourceAttributes=None)
     assert not access.is_resource
     assert (access.path, access.verb) == ("/healthz", "get")
@@ -85,13 +83,13 @@ def test_all_of_a_request_to_a_path_is_read() -> None:
         ("authorization.svc.io/v1beta1", ("of v1beta1",)),
     ],
 )
-def test_each_version_spells_groups_in_its_own_way(api_version: str, groups: tuple[str, ...]) -> None:
+def test_the_spelling_of_groups_depends_on_the_version(api_version: str, groups: tuple[str, ...]) -> None:
     body = access_body(verb="get", groups=["of v1"], group=["of v1beta1"])
     body["spec"] |= {"group": ["of v1beta1"], "resourceAttributes": {"verb": "get"}}
     assert authorization.CODEC.decode(encode_body({**body, "apiVersion": api_version})).groups == groups
 
 
-def test_selectors_are_read() -> None:
+def test_selectors_are_decoded() -> None:
     requirements = [
         {"key": "app", "operator": "In", "values": ["web", "api"]},
         {"key": "old", "operator": "DoesNotExist"},
@@ -111,7 +109,7 @@ def test_selectors_are_read() -> None:
     assert (access_review(verb="list").label_selector, access_review(verb="list").field_selector) == (None, None)
 
 
-def test_what_a_request_leaves_out_is_empty() -> None:
+def test_missing_fields_are_empty() -> None:
     for spec in ({"resourceAttributes": {}}, {"resourceAttributes": {}, "groups": None, "extra": None}):
         body = {"kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "spec": spec}
         access = authorization.CODEC.decode(encode_body(body))
@@ -142,7 +140,7 @@ def test_what_a_request_leaves_out_is_empty() -> None:
     ],
     ids=repr,
 )
-def test_what_is_no_access_review_is_refused(change: Json) -> None:
+def test_malformed_requests_are_rejected(change: Json) -> None:
     with pytest.raises(MalformedReview) as caught:
         authorization.CODEC.decode(encode_body({**access_body(verb="get"), **change}))
     assert caught.value.code == 400
@@ -158,7 +156,7 @@ def test_what_is_no_access_review_is_refused(change: Json) -> None:
         (f'{{"resourceAttributes":{{}},"new":{2**63}}}', 422),
     ],
 )
-def test_a_request_is_read_strictly(spec: str, code: int) -> None:
+def test_requests_are_decoded_strictly(spec: str, code: int) -> None:
     body = f'{{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","spec":{spec}}}'
     with pytest.raises(MalformedReview) as caught:
         authorization.CODEC.decode(body.encode())
@@ -189,10 +187,9 @@ def test_self_reviews(spec: Json, expected: bool) -> None:
 
 
 @given(st.text(), st.sampled_from([Allow, NoOpinion, Deny]))
-def test_any_reason_reaches_the_caller(reason: str, outcome: Any) -> None:
+def test_any_reason_is_encoded(reason: str, outcome: Any) -> None:
     body = access_body(verb="get")
-    answer = Deny(reason) if outcome is Deny else outcome(reason=reason)
-    status = accept_authorization(
-        body, authorization.CODEC.encode(authorization.CODEC.decode(encode_body(body)), answer)
-    )
+    review = authorization.CODEC.decode(encode_body(body))
+    opinion = Deny(reason) if outcome is Deny else outcome(reason=reason)
+    status = accept_authorization(body, authorization.CODEC.encode(review, opinion))
     assert status.get("reason", "") == reason

@@ -1,3 +1,5 @@
+"""Envelopes are decoded strictly, and malformed bodies are identified."""
+
 import json
 from collections.abc import Callable
 from typing import Any
@@ -29,10 +31,10 @@ class Thing(msgspec.Struct):
 
 
 DECODER = msgspec.json.Decoder(Thing)
-WIDE = " " * 40  # with another of it, more than a document that is small enough to stay in the envelope
+WIDE = " " * 40  # twice this is larger than a document that is checked with the envelope
 
 
-def decoded(body: str | bytes) -> Thing:
+def decode(body: str | bytes) -> Thing:
     return decode_partially(DECODER, body.encode() if isinstance(body, str) else body)
 
 
@@ -41,7 +43,7 @@ def thing(request: str, rest: str = "") -> str:
 
 
 def code_of(read: Callable[[bytes], Any], body: str | bytes) -> int:
-    """200 where the body is accepted, else the error's code."""
+    """Return 200 if a body is accepted, else the code of the error."""
     try:
         read(body.encode() if isinstance(body, str) else body)
     except MalformedReview as error:
@@ -67,7 +69,7 @@ ACCEPTED = {
     ),
 }
 
-REFUSED: dict[str, tuple[str | bytes, int]] = {
+REJECTED: dict[str, tuple[str | bytes, int]] = {
     "nothing": ("", 400),
     "no object": ("[]", 400),
     "null": ("null", 400),
@@ -103,23 +105,23 @@ REFUSED: dict[str, tuple[str | bytes, int]] = {
 
 
 @pytest.mark.parametrize("body", ACCEPTED.values(), ids=ACCEPTED)
-def test_an_envelope_is_read_however_it_is_written(body: str) -> None:
-    envelope = decoded(body)
+def test_formatting_does_not_matter(body: str) -> None:
+    envelope = decode(body)
     assert (envelope.kind, envelope.apiVersion, envelope.request.uid) == ("Thing", "v1", "1")
     assert (envelope.request.flag, envelope.request.note) == (True, "n")
     assert json.loads(bytes(envelope.request.object)) == json.loads(body)["request"]["object"]
 
 
-@pytest.mark.parametrize(("body", "code"), REFUSED.values(), ids=REFUSED)
-def test_an_envelope_is_read_strictly(body: str | bytes, code: int) -> None:
-    assert code_of(decoded, body) == code
+@pytest.mark.parametrize(("body", "code"), REJECTED.values(), ids=REJECTED)
+def test_envelopes_are_decoded_strictly(body: str | bytes, code: int) -> None:
+    assert code_of(decode, body) == code
 
 
 @pytest.mark.parametrize("bad", ['{"a":1,"a":2}', f'{{"a":{2**63}}}', nested_json(300)])
 @pytest.mark.parametrize("space", ["", " "])
-def test_large_documents_are_left_to_their_readers(bad: str, space: str) -> None:
+def test_large_documents_are_not_checked(bad: str, space: str) -> None:
     document = f'{{"a":{bad},"b":"{WIDE}{WIDE}"}}'
-    raw = bytes(decoded(space + thing(f'"object":{document}')).request.object)
+    raw = bytes(decode(space + thing(f'"object":{document}')).request.object)
     assert raw.decode() == document
     assert code_of(load_exactly, raw) in (400, 422)
 
@@ -136,7 +138,7 @@ def test_large_documents_are_left_to_their_readers(bad: str, space: str) -> None
     ],
 )
 @pytest.mark.parametrize("where", ["object", "extra"])
-def test_a_document_hides_nothing_beside_it(document: str, where: str) -> None:
+def test_a_document_hides_no_error_beside_it(document: str, where: str) -> None:
     inside = document.strip('"')
     for beside in (
         f'"flag"{inside}"x":1,"flag":false',
@@ -144,7 +146,7 @@ def test_a_document_hides_nothing_beside_it(document: str, where: str) -> None:
         f'"flag":true,"x":[{document},{{"y":1,"y":2}}]',
         f'"flag":true,"x":{{{inside}}},"flag":false',
     ):
-        assert code_of(decoded, thing(f'"{where}":{document},{beside}')) != 200
+        assert code_of(decode, thing(f'"{where}":{document},{beside}')) != 200
 
 
 FIELDS = st.sampled_from(
@@ -166,11 +168,11 @@ SPACES = st.sampled_from(["", "", " ", "\n"])
 
 @given(st.lists(st.tuples(SPACES, FIELDS), max_size=4), SPACES)
 @settings(max_examples=200)
-def test_an_envelope_is_accepted_just_where_all_of_it_is_sound(fields: list[tuple[str, str]], end: str) -> None:
+def test_an_envelope_is_accepted_if_and_only_if_it_is_valid(fields: list[tuple[str, str]], end: str) -> None:
     inside = ",".join(space + field for space, field in fields)
     body = f'{{"kind":"Thing","apiVersion":"v1","request":{{{inside}}}}}{end}'
-    sound = code_of(load_exactly, body) == 200 and any(field.startswith('"uid"') for _, field in fields)
-    assert (code_of(decoded, body) == 200) == sound
+    is_valid = code_of(load_exactly, body) == 200 and any(field.startswith('"uid"') for _, field in fields)
+    assert (code_of(decode, body) == 200) == is_valid
 
 
 class Small(msgspec.Struct):
@@ -181,7 +183,7 @@ class Small(msgspec.Struct):
 @pytest.mark.parametrize(
     "body", [b'{"a":1,"b":["x"]}', b' {"a": 1, "b": ["x"], "c": {}}\n', b'{"b":["\\u0078"],"a":1}\n']
 )
-def test_a_small_review_is_read_at_once(body: bytes) -> None:
+def test_a_small_review_is_decoded_fully(body: bytes) -> None:
     assert decode_fully(Small, body) == Small(1, ("x",))
 
 
@@ -201,36 +203,36 @@ def test_a_small_review_is_read_at_once(body: bytes) -> None:
         (f'{{"a":1,"c":{nested_json(300)}}}', 422),
     ],
 )
-def test_a_small_review_is_read_strictly(body: str, code: int) -> None:
+def test_a_small_review_is_decoded_strictly(body: str, code: int) -> None:
     assert code_of(lambda raw: decode_fully(Small, raw), body) == code
 
 
 @pytest.mark.parametrize(("inner", "own"), [("1", 0), ("[]", 1), ("{}", 1)])
 @pytest.mark.parametrize("space", ["", " "])
-def test_a_small_review_is_nested_in_two_hundred_levels_at_most(inner: str, own: int, space: str) -> None:
+def test_a_small_review_has_at_most_200_levels(inner: str, own: int, space: str) -> None:
     for levels, code in ((199, 200), (200, 422)):
         body = f'{{"a":{space}1,"c":{nested_json(levels - own, inner)}}}'
         assert code_of(lambda raw: decode_fully(Small, raw), body) == code
 
 
 @pytest.mark.parametrize(("inner", "own"), [("1", 0), ("[]", 1)])
-def test_what_is_unknown_is_nested_in_two_hundred_levels_at_most(inner: str, own: int) -> None:
+def test_unknown_fields_have_at_most_200_levels(inner: str, own: int) -> None:
     for levels, code in ((198, 200), (199, 422)):
-        assert code_of(decoded, thing(f'"new":{nested_json(levels - own, inner)}')) == code
+        assert code_of(decode, thing(f'"new":{nested_json(levels - own, inner)}')) == code
 
 
 HEAD = '{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"42"'
 REQUEST_ID = RequestId("AdmissionReview", "admission.k8s.io/v1", "42")
 
 REQUEST_IDS: dict[str, tuple[str | bytes, RequestId | None]] = {
-    "all is well": (HEAD + "}}", REQUEST_ID),
+    "a valid body": (HEAD + "}}", REQUEST_ID),
     "the end is missing": (HEAD + ',"name":"we', REQUEST_ID),
     "the end is no JSON": (HEAD + ",}}", REQUEST_ID),
     "the end is no UTF-8": ((HEAD + ',"name":"?"}}').encode().replace(b"?", b"\xff"), REQUEST_ID),
     "the end is too deep": (HEAD + ',"object":' + "[" * 100_000, REQUEST_ID),
     "the end is too long": (HEAD + ',"object":"' + "x" * 10_000, REQUEST_ID),
     "with space": (HEAD.replace('"', ' " ').replace(' " ', '"').replace(":", " : ").replace(",", " , "), REQUEST_ID),
-    "another order, but sound": (
+    "another order, but is_valid": (
         '{"request":{"name":"x","uid":"42"},"apiVersion":"v","kind":"K"}',
         RequestId("K", "v", "42"),
     ),
@@ -257,16 +259,16 @@ REQUEST_IDS: dict[str, tuple[str | bytes, RequestId | None]] = {
 
 
 @pytest.mark.parametrize(("body", "request_id"), REQUEST_IDS.values(), ids=REQUEST_IDS)
-def test_the_request_id_is_found_where_it_can_be_told(body: str | bytes, request_id: RequestId | None) -> None:
+def test_the_request_id_is_found(body: str | bytes, request_id: RequestId | None) -> None:
     assert find_request_id(body.encode() if isinstance(body, str) else body) == request_id
 
 
 @given(st.integers(0, len(HEAD) + 20))
-def test_a_body_cut_short_still_tells_its_request_id_once_it_has_one(length: int) -> None:
+def test_the_request_id_of_a_truncated_body_is_found(length: int) -> None:
     body = (HEAD + ',"name":"web","namespace":"x"}}')[:length]
     assert find_request_id(body.encode()) == (REQUEST_ID if length >= len(HEAD) else None)
 
 
 @given(st.binary(max_size=200))
-def test_any_rest_leaves_the_request_id_as_it_is(rest: bytes) -> None:
+def test_the_rest_of_the_body_does_not_change_the_request_id(rest: bytes) -> None:
     assert find_request_id(HEAD.encode() + b"," + rest) in (REQUEST_ID, find_request_id(HEAD.encode() + b"}}"))

@@ -1,3 +1,5 @@
+"""ImageReview: decoding, encoding, and the view of policies."""
+
 from typing import Any
 
 import pytest
@@ -24,29 +26,27 @@ OUTCOMES: list[tuple[Decision, Json]] = [
 ]
 
 
-def answered(body: Json, outcome: Decision) -> Json:
+def respond(body: Json, outcome: Decision) -> Json:
     return accept_images(body, images.CODEC.encode(images.CODEC.decode(encode_body(body)), outcome))
 
 
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize(("outcome", "status"), OUTCOMES, ids=repr)
 @pytest.mark.parametrize("name", RECORDED)
-def test_real_requests_are_answered_as_their_caller_accepts(
-    name: str, group: str, outcome: Decision, status: Json
-) -> None:
-    assert answered(with_api_version(RECORDED[name], group), outcome) == status
+def test_api_servers_accept_the_responses(name: str, group: str, outcome: Decision, status: Json) -> None:
+    assert respond(with_api_version(RECORDED[name], group), outcome) == status
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_real_requests_are_read_as_they_are(name: str) -> None:
+def test_recorded_requests_are_decoded(name: str) -> None:
     spec = RECORDED[name]["spec"]
     review = images.CODEC.decode(encode_body(RECORDED[name]))
-    assert review.images == [each["image"] for each in spec["containers"]]
+    assert review.images == [container["image"] for container in spec["containers"]]
     assert review.annotations == spec.get("annotations", {})
     assert review.namespace == spec["namespace"]
 
 
-def test_images_are_read_as_references() -> None:
+def test_images_are_parsed_as_references() -> None:
     review = image_review("nginx", "registry.example.com/app:1")
     assert review.references == [
         ImageReference("docker.io", "library/nginx", "latest"),
@@ -62,12 +62,12 @@ def test_images_are_read_as_references() -> None:
     [{}, {"containers": None, "annotations": None}, {"containers": [], "annotations": {}, "namespace": ""}],
     ids=repr,
 )
-def test_what_a_request_leaves_out_is_empty(spec: Json) -> None:
+def test_missing_fields_are_empty(spec: Json) -> None:
     review = images.CODEC.decode(encode_body({**image_body(), "spec": spec}))
     assert (review.images, review.annotations, review.namespace, review.references) == ([], {}, "", [])
 
 
-def test_a_container_without_an_image_is_not_passed_over() -> None:
+def test_a_container_without_an_image_is_listed() -> None:
     assert images.CODEC.decode(encode_body({**image_body(), "spec": {"containers": [{}, {"image": "a"}]}})).images == [
         "",
         "a",
@@ -92,7 +92,7 @@ def test_a_container_without_an_image_is_not_passed_over() -> None:
     ],
     ids=repr,
 )
-def test_what_is_no_image_review_is_refused(change: Json) -> None:
+def test_malformed_requests_are_rejected(change: Json) -> None:
     with pytest.raises(MalformedReview) as caught:
         images.CODEC.decode(encode_body({**image_body("nginx"), **change}))
     assert caught.value.code == 400
@@ -102,7 +102,7 @@ def test_what_is_no_image_review_is_refused(change: Json) -> None:
     "spec",
     ['{"containers":[],"containers":[{"image":"a"}]}', '{"containers":[{"image":"a","image":"b"}]}', '{"a":NaN}'],
 )
-def test_a_request_is_read_strictly(spec: str) -> None:
+def test_requests_are_decoded_strictly(spec: str) -> None:
     body = f'{{"kind":"ImageReview","apiVersion":"imagepolicy.k8s.io/v1alpha1","spec":{spec}}}'
     with pytest.raises(MalformedReview) as caught:
         images.CODEC.decode(body.encode())
@@ -119,6 +119,6 @@ def test_every_policy_has_its_own_review() -> None:
 
 
 @given(st.text(min_size=1))
-def test_any_message_reaches_the_caller(message: str) -> None:
-    answer: Any = answered(image_body("nginx"), Deny(message))
-    assert answer == {"allowed": False, "reason": message}
+def test_any_message_is_encoded(message: str) -> None:
+    status: Any = respond(image_body("nginx"), Deny(message))
+    assert status == {"allowed": False, "reason": message}

@@ -1,3 +1,5 @@
+"""Outcomes are frozen values."""
+
 from typing import Any, get_args
 
 import pytest
@@ -31,11 +33,11 @@ EXAMPLES: list[Outcome] = [
 
 
 def kinds() -> list[type[Outcome]]:
-    return [type(each) for each in EXAMPLES]
+    return [type(outcome) for outcome in EXAMPLES]
 
 
-def test_no_outcome_goes_untested() -> None:
-    assert set(kinds()) == {each for each in vars(outcomes).values() if _is_outcome(each) and each is not Outcome}
+def test_all_outcomes_are_tested() -> None:
+    assert set(kinds()) == {value for value in vars(outcomes).values() if _is_outcome(value) and value is not Outcome}
 
 
 def _is_outcome(value: Any) -> bool:
@@ -52,7 +54,7 @@ def _is_outcome(value: Any) -> bool:
         ("image_policy", Decision),
     ],
 )
-def test_the_unions_say_what_each_kind_of_policy_may_answer(kind: Any, union: Any) -> None:
+def test_the_unions_list_the_outcomes_of_each_kind(kind: Any, union: Any) -> None:
     assert set(OUTCOMES[kind]) == set(get_args(union))
 
 
@@ -67,17 +69,17 @@ def test_outcomes_are_values(outcome: Outcome) -> None:
 @pytest.mark.parametrize("outcome", EXAMPLES, ids=lambda outcome: type(outcome).__name__)
 def test_outcomes_carry_warnings_and_annotations(outcome: Outcome) -> None:
     fields = {name: getattr(outcome, name) for name in outcome.__struct_fields__}
-    noted = type(outcome)(**{**fields, "warnings": ["look out"], "audit": {"why": "because"}})
-    assert (noted.warnings, noted.audit) == (["look out"], {"why": "because"})
+    changed = type(outcome)(**{**fields, "warnings": ["look out"], "audit": {"why": "because"}})
+    assert (changed.warnings, changed.audit) == (["look out"], {"why": "because"})
 
 
-def test_a_denial_is_forbidden_unless_it_says_otherwise() -> None:
+def test_the_default_reason_of_a_denial_is_forbidden() -> None:
     denial = Deny("never")
     assert (denial.message, denial.reason, denial.code, denial.details) == ("never", "Forbidden", 403, None)
     assert Deny("never", "Conflict", 409) == Deny("never", code=409, reason="Conflict")
 
 
-def test_what_only_confuses_by_place_is_given_by_name() -> None:
+def test_reasons_are_keyword_only() -> None:
     for wrong in (lambda: Allow("fine"), lambda: NoOpinion("mine"), lambda: Deny()):  # type: ignore[misc, call-arg]
         with pytest.raises(TypeError):
             wrong()

@@ -1,3 +1,5 @@
+"""Users are decoded strictly."""
+
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ USERS = [
     (None, User()),
 ]
 
-MISSHAPEN: list[Any] = [
+MALFORMED: list[Any] = [
     "jane",
     ["jane"],
     5,
@@ -32,12 +34,12 @@ MISSHAPEN: list[Any] = [
 
 
 @pytest.mark.parametrize(("tree", "user"), USERS)
-def test_users_are_read(tree: Any, user: User) -> None:
+def test_users_are_decoded(tree: Any, user: User) -> None:
     assert User.from_json(tree) == user
 
 
-@pytest.mark.parametrize("tree", MISSHAPEN, ids=repr)
-def test_what_is_no_user_is_refused(tree: Any) -> None:
+@pytest.mark.parametrize("tree", MALFORMED, ids=repr)
+def test_malformed_users_are_rejected(tree: Any) -> None:
     with pytest.raises(MalformedReview, match="not a user") as caught:
         User.from_json(tree)
     assert caught.value.code == 400
