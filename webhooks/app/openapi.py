@@ -9,6 +9,7 @@ import msgspec
 from webhooks.kube.api_groups import AUDIT
 from webhooks.reviews import admission_codec, audit, authentication, authorization, images
 from webhooks.reviews.admission import AdmissionRequest
+from webhooks.reviews.codec import Codec
 from webhooks.reviews.user import User
 
 _REFERENCE = "#/components/schemas/{name}"
@@ -24,37 +25,39 @@ class _Protocol(NamedTuple):
     request: tuple[str, Any]
     response: tuple[str, Any] | None
 
+    @classmethod
+    def from_codec(
+        cls, tag: str, summary: str, codec: Codec[Any, Any], request: tuple[str, Any], response: tuple[str, Any]
+    ) -> "_Protocol":
+        return cls(tag, summary, codec.kind, codec.api_versions, request, response)
+
 
 _PROTOCOLS: Mapping[str, _Protocol] = {
-    "admission": _Protocol(
+    "admission": _Protocol.from_codec(
         "Admission",
         "May this object be stored, and how must it be changed first?",
-        admission_codec.CODEC.kind,
-        admission_codec.CODEC.api_versions,
+        admission_codec.CODEC,
         ("request", AdmissionRequest),
         ("response", admission_codec.AdmissionResponse),
     ),
-    "authorize": _Protocol(
+    "authorize": _Protocol.from_codec(
         "Authorization",
         "May this user do that?",
-        authorization.CODEC.kind,
-        authorization.CODEC.api_versions,
+        authorization.CODEC,
         ("spec", authorization.SubjectAccessReviewSpec),
         ("status", authorization.SubjectAccessReviewStatus),
     ),
-    "authenticate": _Protocol(
+    "authenticate": _Protocol.from_codec(
         "Authentication",
         "Who holds this token?",
-        authentication.CODEC.kind,
-        authentication.CODEC.api_versions,
+        authentication.CODEC,
         ("spec", authentication.TokenReviewSpec),
         ("status", authentication.TokenReviewStatus),
     ),
-    "images": _Protocol(
+    "images": _Protocol.from_codec(
         "Images",
         "May a pod run these images?",
-        images.CODEC.kind,
-        images.CODEC.api_versions,
+        images.CODEC,
         ("spec", images.ImageReviewSpec),
         ("status", images.ImageReviewStatus),
     ),

@@ -278,7 +278,7 @@ async def _check_workers(workers: Sequence[Worker]) -> None:
     while True:
         await asyncio.sleep(_CHECK_INTERVAL)
         for worker in workers:
-            worker.check_alive(_CHECK_INTERVAL)  # by no clock: time in which this process was stopped does not count
+            worker.check_alive(_CHECK_INTERVAL)  # counted: time while this process is stopped must not count
 
 
 async def _restart_loop(worker: Worker, lifecycle: Lifecycle, restarts: Counter) -> None:
