@@ -25,7 +25,7 @@ from webhooks import (
 )
 from webhooks.app import prometheus
 from webhooks.app.asgi import WebhookApp
-from webhooks.app.review_metrics import MetricsSnapshot
+from webhooks.app.review_metrics import MetricsSnapshot, ReviewMetrics
 from webhooks.auth.client import ANONYMOUS, Client
 from webhooks.errors import ConfigurationError
 from webhooks.http.responses import JsonResponse
@@ -143,6 +143,20 @@ def test_reviews_are_timed(client: TestClient) -> None:
     buckets = samples(client, "webhooks_review_duration_seconds_bucket", "kind", "le")
     assert buckets["AdmissionReview", "0.005"] <= 2  # one of the three sleeps longer than that
     assert buckets["AdmissionReview", "+Inf"] == 3
+
+
+def test_a_duration_is_counted_in_its_bucket() -> None:
+    metrics = ReviewMetrics(MetricRegistry())
+    for seconds in (0.004, 0.005, 0.02):
+        metrics.record("AdmissionReview", "allow", 200, ANONYMOUS, (), seconds)
+    families = text_string_to_metric_families(prometheus.render(metrics.snapshot).decode())
+    buckets = {
+        sample.labels["le"]: sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == "webhooks_review_duration_seconds_bucket" and sample.labels["kind"] == "AdmissionReview"
+    }
+    assert (buckets["0.001"], buckets["0.005"], buckets["0.025"], buckets["+Inf"]) == (0, 2, 3, 3)
 
 
 def send_reviews(app: WebhookApp, *clients: Client) -> dict[Labels, float]:
